@@ -1,0 +1,66 @@
+"""What every test gets: an environment of its own, the samples, a Hypothesis profile."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# No deadline: a shared machine is slow now and then, and that is no property of the code.
+settings.register_profile("ci", max_examples=200, derandomize=True, deadline=None)
+settings.register_profile("dev", max_examples=25, deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+CLEARED = ("VCACHE_", "HF_", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "SOURCE_DATE_EPOCH")
+
+
+@cache
+def _mlx_runs() -> bool:
+    try:
+        importlib.import_module("mlx.core")
+    except ImportError:
+        return False
+    return True
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what runs MLX where no backend of it is installed."""
+    if item.get_closest_marker("needs_mlx") and not _mlx_runs():
+        pytest.skip("no MLX backend here; install the extra `cpu`, `cuda12` or `cuda13`")
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No setting, store or model of the person who runs the tests reaches them."""
+    for name in [name for name in os.environ if name.startswith(CLEARED)]:
+        monkeypatch.delenv(name)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("CACHE", "CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """The folder of samples; read only."""
+    return ROOT / "samples"
+
+
+@pytest.fixture(scope="session")
+def media(samples: Path) -> Path:
+    """A dozen small good images and a video; read only."""
+    return samples / "media"
+
+
+@pytest.fixture(scope="session")
+def tiny_siglip(samples: Path) -> Path:
+    """A checkpoint folder with seeded random weights; read only."""
+    return samples / "tiny-siglip"
