@@ -1,0 +1,65 @@
+"""Warm the vision caches of VLM servers before the first user arrives.
+
+::
+
+    import vcache_cli as vcache
+
+    store = vcache.open_store(path)
+    entry = store.get(key)  # an Entry, or None
+    for outcome in vcache.warm(sources, store=path, model=folder):
+        ...
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vcache_cli.assemble import WarmOptions, check, open_store, warm
+    from vcache_cli.entry import Entry
+    from vcache_cli.errors import VcacheError
+    from vcache_cli.items import MediaItem, Stage
+    from vcache_cli.outcome import Outcome, Status
+    from vcache_cli.version import __version__
+
+__all__ = [
+    "Entry",
+    "MediaItem",
+    "Outcome",
+    "Stage",
+    "Status",
+    "VcacheError",
+    "WarmOptions",
+    "__version__",
+    "check",
+    "open_store",
+    "warm",
+]
+
+_HOMES = {
+    "Entry": "entry",
+    "MediaItem": "items",
+    "Outcome": "outcome",
+    "Stage": "items",
+    "Status": "outcome",
+    "VcacheError": "errors",
+    "WarmOptions": "assemble",
+    "__version__": "version",
+    "check": "assemble",
+    "open_store": "assemble",
+    "warm": "assemble",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its module at first use, so that importing vcache costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

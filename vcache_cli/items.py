@@ -1,0 +1,138 @@
+"""The values that flow through a warm: MediaItem, Group, Frames, Pixels, Features."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Features", "FileStat", "Frames", "Group", "Kind", "MediaItem", "Pixels", "Stage",
+           "display_path"]
+
+
+class Kind(StrEnum):
+    """What an item is, by its first bytes, never by its name."""
+
+    IMAGE = "image"
+    VIDEO = "video"
+    OTHER = "other"
+
+
+class Stage(StrEnum):
+    """How far an entry goes."""
+
+    PIXELS = "pixels"
+    FEATURES = "features"
+
+
+def display_path(path: str) -> str:
+    r"""`path` as text that is safe to print and to put in JSON: other bytes appear as ``\xNN``.
+
+    >>> display_path("caf\udce9")
+    'caf\\xe9'
+    """
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """What tells an unchanged file without opening it."""
+
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+
+    @classmethod
+    def of(cls, stat: os.stat_result) -> FileStat:
+        """The part of a stat result that matters."""
+        return cls(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_dev)
+
+
+@dataclass(frozen=True, slots=True)
+class MediaItem:
+    """One image or video found, not yet read. Picklable; crosses machines."""
+
+    path: str
+    """The file's path as the operating system spells it (``surrogateescape`` text)."""
+    stat: FileStat | None = None
+    """As found; None where the file could not be examined (the worker then says why)."""
+    explicit: bool = False
+    """True where the user named the file itself, so that a non-picture is an error."""
+
+    @property
+    def source(self) -> str:
+        """Printable name of the item."""
+        return display_path(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The ordered images of one request, where a server keys requests."""
+
+    items: tuple[MediaItem, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frames:
+    """Decoded pictures of one media item; an image is a clip of one frame."""
+
+    rgb: NDArray[np.uint8]
+    """(T, H, W, 3) uint8, orientation applied as the profile says."""
+    pts_seconds: tuple[float, ...] = (0.0,)
+    """Presentation time of each frame, seconds from the start; (0.0,) for an image."""
+    warnings: tuple[str, ...] = ()
+    """Kinds of information that the server's own rule loses here, such as ``alpha_dropped``."""
+
+    @property
+    def width(self) -> int:
+        """Width in pixels."""
+        return int(self.rgb.shape[2])
+
+    @property
+    def height(self) -> int:
+        """Height in pixels."""
+        return int(self.rgb.shape[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pixels:
+    """What an encoder takes for one item."""
+
+    tensors: Mapping[str, NDArray[Any]]
+    """By the names that the server's processor uses. `pixel_values` is float32: (C, H, W) for
+    families of one fixed size, patches (N, D) for those with a grid; no batch axis."""
+    num_tokens: int
+    """Tokens that the language model will see for this item."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(int(array.nbytes) for array in self.tensors.values())
+
+    @property
+    def shape_key(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Names and shapes: items with the same one can share a batch."""
+        return tuple(sorted((name, tuple(array.shape)) for name, array in self.tensors.items()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """What an encoder gives for one item, in the dtype that it computed in."""
+
+    tensors: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """`features` (num_tokens, hidden_size), and where the family has them `pooled`
+    (hidden_size,) and `deepstack_0..n`; no batch axis."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Rows of `features`."""
+        return int(self.tensors["features"].shape[0])

@@ -1,0 +1,90 @@
+"""What became of one item: every item that enters a run leaves as exactly one Outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vcache_cli.items import Kind, MediaItem
+
+__all__ = ["Failure", "Notice", "Outcome", "Status"]
+
+
+class Status(StrEnum):
+    """The five ways in which an item leaves a run."""
+
+    STORED = "stored"
+    PRESENT = "present"
+    COPY = "copy"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an item failed or was skipped."""
+
+    stage: str
+    """``discover``, ``digest``, ``decode``, ``preprocess``, ``encode`` or ``write``."""
+    kind: str
+    """Machine-readable, such as ``truncated`` or ``not_media``."""
+    message: str
+    """For people; does not repeat the item's name."""
+    hint: str = ""
+    transient: bool = False
+    """Trying the same bytes again may succeed; such failures are not remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that a user should know of an item that did not fail."""
+
+    kind: str
+    """Such as ``alpha_dropped``."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one item. Picklable; crosses machines."""
+
+    item: MediaItem
+    status: Status
+    key: str | None = None
+    """The entry's key, where one was computed."""
+    source_sha256: str | None = None
+    kind: Kind | None = None
+    failure: Failure | None = None
+    """Set where the status is ``failed`` or ``skipped``."""
+    notices: tuple[Notice, ...] = ()
+    bytes_read: int = 0
+    bytes_written: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Seconds spent per stage: ``digest``, ``decode``, ``preprocess``, ``encode``, ``write``."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of ``vcache.outcome/1``; unknown ones are left out."""
+        value: dict[str, Any] = {
+            "source": self.item.source,
+            "status": self.status.value,
+            "source_sha256": self.source_sha256,
+            "key": self.key,
+            "kind": self.kind.value if self.kind else None,
+            "bytes": {"read": self.bytes_read, "written": self.bytes_written},
+            "seconds": dict(self.seconds),
+        }
+        if self.failure:
+            value["error"] = {
+                "stage": self.failure.stage,
+                "kind": self.failure.kind,
+                "message": self.failure.message,
+                "hint": self.failure.hint or None,
+            }
+            value["error"] = {k: v for k, v in value["error"].items() if v is not None}
+        if self.notices:
+            value["warnings"] = [{"kind": n.kind, "message": n.message} for n in self.notices]
+        return {name: part for name, part in value.items() if part is not None}

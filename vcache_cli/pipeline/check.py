@@ -1,0 +1,106 @@
+"""Would each item hit? Keys are computed as `warm` computes them, and looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.outcome import Outcome, Status
+from vcache_cli.pipeline.prepare import NOT_STORED
+from vcache_cli.pipeline.summary import MAX_LISTED
+
+if TYPE_CHECKING:
+    from vcache_cli.items import MediaItem
+    from vcache_cli.pipeline.prepare import Prepared, PrepareItem
+    from vcache_cli.pipeline.triage import Triage
+    from vcache_cli.protocols import Engine, Session
+
+__all__ = ["CheckReport", "check_items"]
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """Coverage of a corpus by a store."""
+
+    warm: int = 0
+    cold: int = 0
+    unreadable: int = 0
+    skipped: int = 0
+    """Files that `warm` would skip: videos, and files that are no media."""
+    cold_items: list[dict[str, str]] = field(default_factory=list)
+    """`source` and `reason` of items that would miss, unreadable ones included."""
+    cold_items_omitted: int = 0
+
+    @property
+    def items(self) -> int:
+        """Items that a server could be asked about."""
+        return self.warm + self.cold + self.unreadable
+
+    @property
+    def coverage(self) -> float:
+        """Share of the items that would hit, 0..1; 1 of none."""
+        return self.warm / self.items if self.items else 1.0
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one looked-up item."""
+        failure = outcome.failure
+        if failure is None:
+            self.warm += 1
+        elif failure.kind == NOT_STORED.kind:
+            self.cold += 1
+            self._list(outcome, failure.message)
+        elif outcome.status is Status.FAILED:
+            self.unreadable += 1
+            self._list(outcome, f"{failure.kind}: {failure.message}")
+        else:
+            self.skipped += 1
+
+    def _list(self, outcome: Outcome, reason: str) -> None:
+        if len(self.cold_items) < MAX_LISTED:
+            self.cold_items.append({"source": outcome.item.source, "reason": reason})
+        else:
+            self.cold_items_omitted += 1
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of ``vcache.check/1``."""
+        document: dict[str, Any] = {
+            "items": self.items,
+            "warm": self.warm,
+            "cold": self.cold,
+            "unreadable": self.unreadable,
+            "skipped": self.skipped,
+            "coverage": round(self.coverage, 6),
+            "cold_items": self.cold_items,
+        }
+        if self.cold_items_omitted:
+            document["cold_items_omitted"] = self.cold_items_omitted
+        return document
+
+
+def check_items(
+    items: Iterable[MediaItem], *, triage: Triage, prepare: PrepareItem, workers: Engine
+) -> Iterator[Outcome]:
+    """The Outcome of each item: ``present``, ``failed``, or ``skipped`` with the reason.
+
+    `prepare` has `only_key` set, so that nothing is decoded which the key does not need.
+    """
+    with workers.session(prepare) as session:
+        for item in items:
+            early = triage(item)
+            if early:
+                yield early
+                continue
+            session.submit(item)
+            yield from _taken(session, wait=session.full)
+        while session.pending:
+            yield from _taken(session, wait=True)
+
+
+def _taken(
+    session: Session[MediaItem, Prepared | Outcome], *, wait: bool
+) -> Iterator[Outcome]:
+    for result in session.take(wait=wait):
+        if not isinstance(result, Outcome):
+            raise TypeError("an item went beyond its key")
+        yield result

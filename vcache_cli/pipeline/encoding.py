@@ -1,0 +1,126 @@
+"""Batches of prepared items, encoded and handed to the writers."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vcache_cli.entry import Entry, Provenance
+from vcache_cli.errors import EncodeError
+from vcache_cli.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+
+    from vcache_cli.items import Features, Pixels
+    from vcache_cli.pipeline.prepare import Prepared
+    from vcache_cli.protocols import Encoder, Target
+    from vcache_cli.recipe import Recipe
+
+__all__ = ["Batcher", "EncodeBatch", "Written"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """An item that was handed to the writers, or failed before."""
+
+    prepared: Prepared
+    entry: Entry | None = None
+    future: Future[int] | None = None
+    """Resolves to the bytes written once the entry is durable."""
+    failed: Outcome | None = None
+
+
+class Batcher:
+    """Collects items of one shape until a batch is full. Bounded; one thread.
+
+    Args:
+        batch_size: items of a full batch.
+    """
+
+    def __init__(self, batch_size: int) -> None:
+        self._batch_size = batch_size
+        self._open: dict[object, list[Prepared]] = {}
+        self._waiting = 0
+
+    def add(self, prepared: Prepared) -> list[Prepared] | None:
+        """A batch that is now full, or the fullest one where too many items wait."""
+        shape = prepared.pixels.shape_key
+        batch = self._open.setdefault(shape, [])
+        batch.append(prepared)
+        self._waiting += 1
+        if len(batch) >= self._batch_size:
+            return self._pop(shape)
+        if self._waiting >= 4 * self._batch_size:
+            return self._pop(max(self._open, key=lambda key: len(self._open[key])))
+        return None
+
+    def flush(self) -> list[Prepared] | None:
+        """One of the batches that never filled; None where nothing waits."""
+        return self._pop(next(iter(self._open))) if self._open else None
+
+    def _pop(self, shape: object) -> list[Prepared]:
+        batch = self._open.pop(shape)
+        self._waiting -= len(batch)
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeBatch:
+    """Encodes a batch and submits its entries. A failing batch is halved until the bad item
+    stands alone. Called from as many threads as the encoder allows."""
+
+    recipe: Recipe
+    target: Target
+    encoder: Encoder | None
+    """None for stage ``pixels``: what was prepared is what is stored."""
+    provenance: Provenance
+    """What all entries of the run share."""
+    submit: Callable[[Entry], Future[int]]
+    created: Callable[[], str]
+    """The time of an entry's making, RFC 3339, UTC."""
+
+    def __call__(self, batch: Sequence[Prepared]) -> list[Written]:
+        """One `Written` per item, in order."""
+        started = time.perf_counter()
+        try:
+            values = self._values(batch)
+        except (EncodeError, MemoryError) as error:
+            if len(batch) > 1:
+                middle = len(batch) // 2
+                return [*self(batch[:middle]), *self(batch[middle:])]
+            return [_failed(batch[0], error)]
+        seconds = (time.perf_counter() - started) / len(batch)
+        return [
+            self._write(prepared, value, seconds)
+            for prepared, value in zip(batch, values, strict=True)
+        ]
+
+    def _values(self, batch: Sequence[Prepared]) -> Sequence[Pixels | Features]:
+        pixels = [prepared.pixels for prepared in batch]
+        return self.encoder.encode(pixels) if self.encoder else pixels
+
+    def _write(self, prepared: Prepared, value: Pixels | Features, seconds: float) -> Written:
+        if self.encoder:
+            prepared.trace.spend("encode", seconds)
+        provenance = replace(
+            self.provenance,
+            source_sha256=prepared.trace.source_sha256,
+            kind=prepared.trace.kind,
+            num_tokens=value.num_tokens,
+            created=self.created(),
+        )
+        tensors = self.target.tensors(self.recipe, value)
+        entry = Entry(prepared.key, self.recipe.stage, tensors, provenance)
+        return Written(prepared, entry, self.submit(entry))
+
+
+def _failed(prepared: Prepared, error: EncodeError | MemoryError) -> Written:
+    if isinstance(error, MemoryError):
+        error = EncodeError(
+            "not enough memory", kind="out_of_memory", hint="use a smaller --batch-size"
+        )
+    prepared.trace.stage = "encode"
+    return Written(prepared, failed=prepared.trace.fail(error))

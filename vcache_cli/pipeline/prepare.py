@@ -1,0 +1,148 @@
+"""The per-item work as one picklable callable: digest, decode, key and preprocess."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from vcache_cli.digest import digest_bytes
+from vcache_cli.errors import EncodeError, ItemError, MediaError
+from vcache_cli.items import Kind
+from vcache_cli.media import claims_media, describe, notice_text, read_head, read_item
+from vcache_cli.outcome import Failure, Notice, Outcome, Status
+from vcache_cli.pipeline.trace import Trace
+from vcache_cli.protocols import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vcache_cli.items import Frames, MediaItem, Pixels
+    from vcache_cli.protocols import Decoder, KeyFrom, Preprocessor, Target
+    from vcache_cli.recipe import Recipe
+
+__all__ = ["NOT_MEDIA", "NOT_STORED", "VIDEO_SKIPPED", "PrepareItem", "Prepared"]
+
+NOT_MEDIA: Final = Failure(
+    stage="digest", kind="not_media", message="not a picture or a video, by its first bytes"
+)
+VIDEO_SKIPPED: Final = Failure(
+    stage="decode",
+    kind="video",
+    message="videos are not warmed yet",
+    hint="extract frames as images, or wait for a version that samples videos",
+)
+
+NOT_STORED: Final = Failure(
+    stage="write", kind="not_stored", message="no entry under its key", hint="run `vcache warm`"
+)
+
+_MAX_DIGEST_BYTES: Final = 64 * 1024**2
+"""A non-picture up to this size is digested, so that its failure can be remembered."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """An item that is ready to be encoded."""
+
+    trace: Trace
+    key: str
+    pixels: Pixels
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareItem:
+    """Takes one item from its path to Pixels, or to an Outcome where it ends earlier."""
+
+    recipe: Recipe
+    target: Target
+    decoder: Decoder
+    preprocessor: Preprocessor
+    present: Callable[[str], bool]
+    """Whether an entry is in the store, by key."""
+    max_file_bytes: int
+    only_key: bool = False
+    """End each item once its key is known: `check` asks for presence alone."""
+
+    def __call__(self, item: MediaItem) -> Prepared | Outcome:
+        """Prepared, or the Outcome of an item that is present, skipped or failed."""
+        trace = Trace(item)
+        try:
+            return self._prepare(item, trace)
+        except ItemError as error:
+            return trace.fail(error)
+        except MemoryError:
+            error = EncodeError(
+                "not enough memory", kind="out_of_memory", hint="use fewer --workers"
+            )
+            return trace.fail(error)
+
+    def _prepare(self, item: MediaItem, trace: Trace) -> Prepared | Outcome:
+        with trace.step("digest"):
+            data = self._read(item, trace)
+        if data is None:
+            return self._end_unread(item, trace)
+        found = self._settle("digest", trace)
+        if found:
+            return found
+        with trace.step("decode"):
+            frames = self._decode(data, trace)
+        del data  # the encoded bytes are not needed beside the pixels
+        found = self._settle("frames", trace, frames=frames)
+        if found:
+            return found
+        with trace.step("preprocess"):
+            pixels = self.preprocessor(frames)
+        found = self._settle("pixels", trace, frames=frames, pixels=pixels)
+        if found or trace.key is None:
+            return found or trace.end(Status.FAILED)
+        return Prepared(trace, trace.key, pixels)
+
+    def _read(self, item: MediaItem, trace: Trace) -> bytes | None:
+        """The bytes of a picture; None where the item ends here as no picture."""
+        head = read_head(item)
+        trace.kind = self.decoder.sniff(head)
+        if trace.kind is not Kind.IMAGE and not self._is_claimed(item, trace.kind):
+            return None
+        data = read_item(item, max_bytes=self._read_limit(trace.kind))
+        trace.bytes_read = len(data)
+        trace.source_sha256 = digest_bytes(data)
+        if trace.kind is Kind.OTHER:
+            raise MediaError(
+                describe(data[:512]),
+                kind="unrecognised",
+                hint="replace the file, or leave it out of the corpus",
+            )
+        return data
+
+    def _is_claimed(self, item: MediaItem, kind: Kind) -> bool:
+        """A file that is no picture though its name or the user says so is an error."""
+        return kind is Kind.OTHER and (item.explicit or claims_media(item.path))
+
+    def _read_limit(self, kind: Kind) -> int:
+        return self.max_file_bytes if kind is Kind.IMAGE else _MAX_DIGEST_BYTES
+
+    def _end_unread(self, _item: MediaItem, trace: Trace) -> Outcome:
+        reason = VIDEO_SKIPPED if trace.kind is Kind.VIDEO else NOT_MEDIA
+        return trace.end(Status.SKIPPED, reason)
+
+    def _decode(self, data: bytes, trace: Trace) -> Frames:
+        frames = self.decoder.decode(data)
+        trace.notices = tuple(Notice(kind, notice_text(kind)) for kind in frames.warnings)
+        return frames
+
+    def _settle(
+        self,
+        step: KeyFrom,
+        trace: Trace,
+        *,
+        frames: Frames | None = None,
+        pixels: Pixels | None = None,
+    ) -> Outcome | None:
+        """After the step from which the target's key comes: ask the store."""
+        if self.target.key_from != step or trace.source_sha256 is None:
+            return None
+        evidence = Evidence(trace.source_sha256, frames, pixels)
+        trace.key = self.target.key(self.recipe, evidence)
+        if self.present(trace.key):
+            return trace.end(Status.PRESENT)
+        return trace.end(Status.SKIPPED, NOT_STORED) if self.only_key else None

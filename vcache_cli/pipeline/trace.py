@@ -1,0 +1,78 @@
+"""What is learnt of one item on its way, and how it ends as an Outcome."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vcache_cli.outcome import Failure, Notice, Outcome, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vcache_cli.errors import ItemError
+    from vcache_cli.items import Kind, MediaItem
+
+__all__ = ["Trace", "failure_of"]
+
+
+def failure_of(error: ItemError, stage: str) -> Failure:
+    """The failure that `error` is, met in `stage`."""
+    return Failure(
+        stage=stage,
+        kind=error.item_kind,
+        message=error.message,
+        hint=error.hint,
+        transient=error.transient,
+    )
+
+
+@dataclass(slots=True)
+class Trace:
+    """The growing knowledge of one item. Used by one thread at a time."""
+
+    item: MediaItem
+    stage: str = "digest"
+    """The step under way."""
+    source_sha256: str | None = None
+    kind: Kind | None = None
+    key: str | None = None
+    notices: tuple[Notice, ...] = ()
+    bytes_read: int = 0
+    bytes_written: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def step(self, stage: str) -> Iterator[None]:
+        """Time a step; where it raises, `stage` still names it."""
+        self.stage = stage
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spend(stage, time.perf_counter() - started)
+
+    def spend(self, stage: str, seconds: float) -> None:
+        """Charge `seconds` to `stage`."""
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+    def end(self, status: Status, failure: Failure | None = None) -> Outcome:
+        """The item's Outcome."""
+        return Outcome(
+            item=self.item,
+            status=status,
+            key=self.key,
+            source_sha256=self.source_sha256,
+            kind=self.kind,
+            failure=failure,
+            notices=self.notices,
+            bytes_read=self.bytes_read,
+            bytes_written=self.bytes_written,
+            seconds=dict(self.seconds),
+        )
+
+    def fail(self, error: ItemError) -> Outcome:
+        """The Outcome of an item that met `error` in the step under way."""
+        return self.end(Status.FAILED, failure_of(error, self.stage))

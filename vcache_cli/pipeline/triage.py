@@ -1,0 +1,73 @@
+"""What earlier runs learnt ends an item before its file is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vcache_cli.items import Kind
+from vcache_cli.outcome import Outcome, Status
+from vcache_cli.pipeline.prepare import NOT_MEDIA, VIDEO_SKIPPED
+from vcache_cli.protocols import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vcache_cli.items import MediaItem
+    from vcache_cli.protocols import Memo, Seen, Target
+    from vcache_cli.recipe import Recipe
+
+__all__ = ["Triage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Triage:
+    """Decides from memos alone, or not at all. A memo never proves presence: `present` does."""
+
+    recipe: Recipe
+    target: Target
+    memo: Memo
+    context: str
+    """Digest of recipe and library versions: what was learnt under another one does not count."""
+    present: Callable[[str], bool]
+    retry_errors: bool = False
+
+    def __call__(self, item: MediaItem) -> Outcome | None:
+        """The Outcome of an item whose file need not be opened; None for any other."""
+        seen = self.memo.unchanged(item.path, item.stat) if item.stat else None
+        if seen is None:
+            return None
+        if not seen.source_sha256:
+            reason = VIDEO_SKIPPED if seen.kind is Kind.VIDEO else NOT_MEDIA
+            return Outcome(item, Status.SKIPPED, kind=seen.kind, failure=reason)
+        return self._failed_before(item, seen) or self._present(item, seen)
+
+    def _failed_before(self, item: MediaItem, seen: Seen) -> Outcome | None:
+        if self.retry_errors:
+            return None
+        failure = self.memo.failed(seen.source_sha256, self.context)
+        if failure is None:
+            return None
+        return Outcome(
+            item,
+            Status.FAILED,
+            source_sha256=seen.source_sha256,
+            kind=seen.kind,
+            failure=failure,
+        )
+
+    def _present(self, item: MediaItem, seen: Seen) -> Outcome | None:
+        if seen.kind is not Kind.IMAGE:
+            return None
+        key = self.key_of(seen)
+        if key is None or not self.present(key):
+            return None
+        return Outcome(
+            item, Status.PRESENT, key=key, source_sha256=seen.source_sha256, kind=seen.kind
+        )
+
+    def key_of(self, seen: Seen) -> str | None:
+        """The key of content seen before; None where only decoding can tell."""
+        if self.target.key_from == "digest":
+            return self.target.key(self.recipe, Evidence(seen.source_sha256))
+        return self.memo.known(seen.source_sha256, self.context)

@@ -1,0 +1,207 @@
+"""The pass of `warm`: values move one way, through bounded stages, to exactly one Outcome each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vcache_cli.errors import AccessError, StoreFullError, VcacheError
+from vcache_cli.outcome import Failure, Outcome, Status
+from vcache_cli.pipeline.encoding import Batcher, EncodeBatch, Written
+from vcache_cli.pipeline.ledger import Ledger, Notebook
+from vcache_cli.pipeline.prepare import Prepared, PrepareItem
+from vcache_cli.pipeline.recent import RecentKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from vcache_cli.items import MediaItem
+    from vcache_cli.protocols import Engine, Session
+    from vcache_cli.pipeline.triage import Triage
+
+__all__ = ["Ledger", "WarmParts", "WarmPass"]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmParts:
+    """What a pass is made of; `assemble` chooses each."""
+
+    triage: Triage
+    prepare: PrepareItem
+    encode: EncodeBatch
+    ledger: Ledger
+    touch: Callable[[str], None]
+    """Mark an entry as used, by key."""
+    workers: Engine
+    """Runs `prepare`."""
+    encoders: Engine
+    """Runs `encode`, in as many threads as the encoder allows."""
+    batch_size: int
+
+
+class WarmPass:
+    """One run over a corpus. Iterate `run`; `stop` ends it early from any thread."""
+
+    def __init__(self, parts: WarmParts) -> None:
+        self._parts = parts
+        self._batcher = Batcher(parts.batch_size)
+        self._notebook = Notebook(
+            parts.ledger,
+            parts.triage.context,
+            keys_by_digest=parts.triage.target.key_from == "digest",
+        )
+        self._stopping = threading.Event()
+        self._recent = RecentKeys()
+        self._copies: dict[str, list[Prepared]] = {}
+        self._writing: deque[Written] = deque()
+        self.error: VcacheError | None = None
+        """What ended the run early: no space, no permission."""
+        self.discover_seconds = 0.0
+        """Time spent waiting for the walk."""
+
+    def stop(self) -> None:
+        """Take no further item; what is in flight is finished."""
+        self._stopping.set()
+
+    def run(self, items: Iterable[MediaItem]) -> Iterator[Outcome]:
+        """The Outcome of each item, as it is known."""
+        parts = self._parts
+        with (
+            parts.workers.session(parts.prepare) as prepare,
+            parts.encoders.session(parts.encode) as encode,
+        ):
+            for item in self._until_stopped(items):
+                early = parts.triage(item)
+                if early:
+                    yield self._present(early)
+                    continue
+                prepare.submit(item)
+                yield from self._move(prepare, encode, wait=prepare.full)
+            yield from self._drain(prepare, encode)
+        parts.ledger.commit()
+
+    def _until_stopped(self, items: Iterable[MediaItem]) -> Iterator[MediaItem]:
+        iterator = iter(items)
+        while not self._stopping.is_set():
+            started = time.perf_counter()
+            item = next(iterator, None)
+            self.discover_seconds += time.perf_counter() - started
+            if item is None:
+                return
+            yield item
+
+    def _move(
+        self,
+        prepare: Session[MediaItem, Prepared | Outcome],
+        encode: Session[list[Prepared], list[Written]],
+        *,
+        wait: bool,
+    ) -> Iterator[Outcome]:
+        """Take what is ready from each stage and hand it to the next."""
+        for result in prepare.take(wait=wait):
+            if isinstance(result, Outcome):
+                yield self._opened(self._present(result))
+            else:
+                yield from self._admit(result, encode)
+        self._collect(encode, wait=False)
+        yield from self._settle(wait=False)
+
+    def _drain(
+        self,
+        prepare: Session[MediaItem, Prepared | Outcome],
+        encode: Session[list[Prepared], list[Written]],
+    ) -> Iterator[Outcome]:
+        while prepare.pending:
+            yield from self._move(prepare, encode, wait=True)
+        while batch := self._batcher.flush():
+            yield from self._encode(encode, batch)
+        while encode.pending:
+            self._collect(encode, wait=True)
+            yield from self._settle(wait=False)
+        yield from self._settle(wait=True)
+
+    def _admit(
+        self, prepared: Prepared, encode: Session[list[Prepared], list[Written]]
+    ) -> Iterator[Outcome]:
+        """Put the item into a batch; a copy of one in flight waits for that one instead."""
+        key = prepared.key
+        if key in self._copies:
+            self._copies[key].append(prepared)
+        elif key in self._recent:  # the first landed after this one had asked the store
+            yield self._opened(prepared.trace.end(Status.COPY))
+        else:
+            self._copies[key] = []
+            batch = self._batcher.add(prepared)
+            if batch:
+                yield from self._encode(encode, batch)
+
+    def _encode(
+        self, encode: Session[list[Prepared], list[Written]], batch: list[Prepared]
+    ) -> Iterator[Outcome]:
+        while encode.full:
+            self._collect(encode, wait=True)
+            yield from self._settle(wait=False)
+        encode.submit(batch)
+
+    def _collect(self, encode: Session[list[Prepared], list[Written]], *, wait: bool) -> None:
+        for written in encode.take(wait=wait):
+            self._writing.extend(written)
+
+    def _settle(self, *, wait: bool) -> Iterator[Outcome]:
+        """Outcomes of items whose writing has ended, with those of their copies."""
+        for _ in range(len(self._writing)):
+            written = self._writing.popleft()
+            if wait or written.future is None or written.future.done():
+                yield from self._finish(written)
+            else:
+                self._writing.append(written)
+
+    def _finish(self, written: Written) -> Iterator[Outcome]:
+        outcome = written.failed or self._stored(written)
+        yield self._opened(outcome)
+        for copy in self._copies.pop(written.prepared.key, []):
+            status = Status.COPY if outcome.failure is None else Status.FAILED
+            yield self._opened(copy.trace.end(status, outcome.failure))
+
+    def _stored(self, written: Written) -> Outcome:
+        trace = written.prepared.trace
+        if written.future is None or written.entry is None:
+            raise TypeError("an item was neither written nor failed")
+        started = time.perf_counter()
+        try:
+            trace.bytes_written = written.future.result()
+        except (StoreFullError, AccessError) as error:
+            self._give_up(error)
+            return trace.end(Status.FAILED, _write_failure(error))
+        trace.spend("write", time.perf_counter() - started)
+        self._recent.add(written.prepared.key)
+        self._parts.ledger.add_entry(written.entry, trace.bytes_written)
+        return trace.end(Status.STORED)
+
+    def _give_up(self, error: VcacheError) -> None:
+        self.error = self.error or error
+        self.stop()
+
+    def _present(self, outcome: Outcome) -> Outcome:
+        """Mark a present entry as used, and call it a copy where this run stored it."""
+        if outcome.status is not Status.PRESENT or outcome.key is None:
+            return outcome
+        if outcome.key in self._recent:
+            return _as_copy(outcome)
+        self._parts.touch(outcome.key)
+        return outcome
+
+    def _opened(self, outcome: Outcome) -> Outcome:
+        self._notebook.write(outcome)
+        return outcome
+
+
+def _as_copy(outcome: Outcome) -> Outcome:
+    return replace(outcome, status=Status.COPY)
+
+
+def _write_failure(error: VcacheError) -> Failure:
+    return Failure("write", error.kind, error.message, error.hint, transient=True)
