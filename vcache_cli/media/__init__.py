@@ -1,0 +1,27 @@
+"""Finding, reading and decoding pictures: everything before preprocessing.
+
+`sources` finds items, `read_item` reads one, `PillowDecoder` decodes it by a profile's rules.
+"""
+
+from __future__ import annotations
+
+from vcache_cli.media.decode import PillowDecoder
+from vcache_cli.media.discover import Sources, shard_of, sources
+from vcache_cli.media.notices import notice_text
+from vcache_cli.media.read import read_head, read_item
+from vcache_cli.media.sniff import claims_media, describe, sniff
+from vcache_cli.media.versions import versions
+
+__all__ = [
+    "PillowDecoder",
+    "Sources",
+    "claims_media",
+    "describe",
+    "notice_text",
+    "read_head",
+    "read_item",
+    "shard_of",
+    "sniff",
+    "sources",
+    "versions",
+]

@@ -1,0 +1,162 @@
+"""Encoded pictures to RGB by a profile's rules, with Pillow.
+
+Two things of the process are changed, at the first decode and for good: warnings that Pillow's
+own modules raise are ignored (they would print, or become exceptions under ``-W error``; Python
+cannot capture them per thread), and `Image.MAX_IMAGE_PIXELS` is raised where `max_pixels` asks
+for more than Pillow allows. The limit that counts is checked here, per item, before decoding.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import warnings
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from vcache_cli.errors import MediaError, ModelError
+from vcache_cli.items import Frames, Kind
+from vcache_cli.media.losses import losses
+from vcache_cli.media.sniff import describe, format_of, sniff
+
+if TYPE_CHECKING:
+    from typing import Final
+
+    from vcache_cli.profile import Profile
+
+__all__ = ["CODEC_ERRORS", "PillowDecoder"]
+
+CODEC_ERRORS: Final = (
+    *(OSError, EOFError, SyntaxError, ValueError, TypeError, struct.error, OverflowError),
+    *(IndexError, KeyError, AttributeError, ZeroDivisionError, RuntimeError, AssertionError),
+)
+"""What Pillow's plug-ins raise on damaged files."""
+
+_FORMATS: Final = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "TIFF", "BMP", "PPM", "ICO",
+                   "JPEG2000")  # fmt: skip
+"""What `sniff` calls an image and Pillow can open; no format that runs another program."""
+
+_PILLOW: Final = re.compile(r"PIL\.")
+"""Modules of Pillow, as a filter of `warnings` holds them."""
+
+_CONVERT: Final = {
+    "HEIC": "convert it to JPEG or PNG first, or exclude it",
+    "JPEG XL": "convert it to JPEG or PNG first, or exclude it",
+}
+"""Pictures that Pillow, and so the server, cannot open."""
+
+
+@dataclass(frozen=True, slots=True)
+class PillowDecoder:
+    """Pictures by the rules that mlx-vlm's and transformers' loaders share."""
+
+    profile: Profile
+    max_pixels: int = 178_956_970
+    """Width times height; Pillow's own hard limit by default."""
+    max_file_bytes: int = 256 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        """Check that the profile's rules are known.
+
+        Raises:
+            ModelError: they are not.
+        """
+        if self.profile.alpha != "drop":
+            raise ModelError(
+                f"profile `{self.profile.name}`: unknown alpha rule `{self.profile.alpha}`"
+            )
+
+    def sniff(self, head: bytes) -> Kind:
+        """The kind by magic bytes; `head` is the first 64 bytes or fewer."""
+        return sniff(head)
+
+    def decode(self, data: bytes) -> Frames:
+        """The picture in `data`, the first frame where there are more: (1, H, W, 3).
+
+        Raises:
+            MediaError: kind ``not_media``, ``unsupported``, ``too_large``, ``bomb``,
+                ``truncated``, ``corrupt``, ``exif_broken`` or ``memory``.
+        """
+        self._check(data)
+        try:
+            with _opened(data, self.max_pixels) as image:
+                rgb = self._rgb(image)
+                return Frames(rgb, warnings=losses(image, data))
+        except Image.DecompressionBombError as error:
+            raise self._too_many_pixels("more pixels") from error
+        except MemoryError as error:
+            raise MediaError("not enough memory to decode it", kind="memory") from error
+        except UnidentifiedImageError as error:
+            found = describe(data[:64])
+            raise MediaError(f"starts like {found}, but is damaged", kind="corrupt") from error
+        except CODEC_ERRORS as error:
+            raise _decode_error(error) from error
+
+    def _check(self, data: bytes) -> None:
+        head = data[:64]
+        if len(data) > self.max_file_bytes:
+            message = f"{len(data)} bytes, more than the limit of {self.max_file_bytes}"
+            raise MediaError(message, kind="too_large")
+        if sniff(head) is not Kind.IMAGE:
+            raise MediaError(f"not a picture: looks like {describe(head)}", kind="not_media")
+        found = format_of(head) or ""
+        if hint := _CONVERT.get(found):
+            raise MediaError(f"{found} pictures cannot be decoded", kind="unsupported", hint=hint)
+
+    def _rgb(self, image: Image.Image) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+        width, height = image.size
+        if width * height > self.max_pixels:
+            raise self._too_many_pixels(f"{width} x {height} = {width * height} pixels")
+        if width * height == 0:
+            raise MediaError(f"an empty picture: {width} x {height} pixels", kind="corrupt")
+        image.load()
+        if self.profile.exif:
+            _turn_upright(image)
+        return np.asarray(image.convert("RGB"))[np.newaxis]
+
+    def _too_many_pixels(self, found: str) -> MediaError:
+        hint = "raise `--max-pixels` if the picture can be trusted"
+        return MediaError(f"{found}, over the limit of {self.max_pixels}", kind="bomb", hint=hint)
+
+
+def _opened(data: bytes, max_pixels: int) -> Image.Image:
+    _quieten()
+    # Pillow refuses at twice this number; it must not refuse before we do.
+    allowed = Image.MAX_IMAGE_PIXELS
+    if allowed is not None and max_pixels > 2 * allowed:
+        Image.MAX_IMAGE_PIXELS = -(-max_pixels // 2)
+    return Image.open(BytesIO(data), formats=_FORMATS)
+
+
+def _quieten() -> None:
+    rule: tuple[str, object, object, object, int] = ("ignore", None, Warning, _PILLOW, 0)
+    if rule not in warnings.filters:  # tests and callers replace the list now and then
+        warnings.filterwarnings("ignore", module=_PILLOW.pattern)
+
+
+def _turn_upright(image: Image.Image) -> None:
+    """Apply the EXIF orientation in place, as the loaders do, failing where they fail."""
+    try:
+        ImageOps.exif_transpose(image, in_place=True)
+    except CODEC_ERRORS as error:
+        raise MediaError(
+            f"its EXIF block cannot be read, and the server fails on it too: {_text(error)}",
+            kind="exif_broken",
+            hint="save the picture again without metadata",
+        ) from error
+
+
+def _decode_error(error: Exception) -> MediaError:
+    text = _text(error)
+    # Pillow has no type of its own for this; another wording only gives the wider kind.
+    if "truncated" in text.lower():
+        return MediaError(f"cut short: {text}", kind="truncated", hint="copy or download it again")
+    return MediaError(f"damaged: {text}", kind="corrupt")
+
+
+def _text(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,160 @@
+"""What the user named, to items: files, folders, globs, lists; streamed, in a fixed order.
+
+Left out without an item: hidden files and folders, links to folders, and folders below the named
+one that carry a valid ``CACHEDIR.TAG`` (a store among the pictures). Whatever else is found
+becomes an item, also what cannot be read: the worker says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vcache_cli.errors import NothingToDoError, UsageError
+from vcache_cli.items import FileStat, MediaItem, display_path
+from vcache_cli.media.globs import has_magic, matches
+from vcache_cli.media.lists import STDIN, list_lines, split_lines
+from vcache_cli.media.walk import is_excluded, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import BinaryIO
+
+__all__ = ["Sources", "shard_of", "sources"]
+
+
+def sources(
+    specs: Sequence[str],
+    *,
+    stdin: BinaryIO | None = None,
+    null: bool = False,
+    exclude: Sequence[str] = (),
+) -> Sources:
+    """The corpus that the user named.
+
+    Args:
+        specs: paths of files and folders, globs (``**`` too; only where no such path exists),
+            ``@FILE`` (a list of paths; a file whose own name starts with ``@`` is itself),
+            ``-`` (a list on `stdin`).
+        stdin: where ``-`` reads from.
+        null: lists are separated by NUL instead of newlines.
+        exclude: globs of what a walk leaves out: by name, or by whole path where they hold ``/``.
+    """
+    return Sources(tuple(specs), stdin=stdin, null=null, exclude=tuple(exclude))
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """A corpus by what the user named. See `sources`."""
+
+    specs: tuple[str, ...]
+    stdin: BinaryIO | None = None
+    null: bool = False
+    exclude: tuple[str, ...] = ()
+
+    def items(self) -> Iterator[MediaItem]:
+        """Each item once per path; files of a folder by name, then its folders.
+
+        Raises:
+            NothingToDoError: a glob without a match (before the first item), or no item at all.
+            UsageError: a list that cannot be read (before the first item).
+        """
+        for spec in self.specs:
+            self._check(spec)
+        paths = (item for spec in self.specs for item in self._expand(spec))
+        found = False
+        for item in _once(paths) if self._may_overlap() else paths:
+            found = True
+            yield item
+        if not found:
+            named = ", ".join(f"`{display_path(spec)}`" for spec in self.specs) or "no source"
+            raise NothingToDoError(
+                f"no file found in {named}",
+                hint="hidden files and links to folders are left out; name them to include them",
+            )
+
+    def _check(self, spec: str) -> None:
+        kind = _kind(spec)
+        if kind == "glob" and next(matches(spec), None) is None:
+            raise NothingToDoError(f"no file matches `{display_path(spec)}`")
+        if kind == "list" and not os.path.exists(spec[1:]):
+            raise UsageError(f"no list file `{display_path(spec[1:])}`")
+        if kind == "stdin" and self.stdin is None:
+            raise UsageError("`-` reads a list of paths from standard input, which is not there")
+
+    def _expand(self, spec: str) -> Iterator[MediaItem]:
+        kind = _kind(spec)
+        if kind == "glob":
+            # Below `**` the files of a matched folder match themselves.
+            return self._named(matches(spec), walks="**" not in spec, explicit=False)
+        if kind == "list":
+            return self._named(list_lines(spec[1:], null=self.null))
+        if kind == "stdin":
+            lines = split_lines(self.stdin, null=self.null) if self.stdin else iter(())
+            return self._named(lines)
+        return self._named([spec])
+
+    def _named(
+        self, paths: Iterable[str], *, walks: bool = True, explicit: bool = True
+    ) -> Iterator[MediaItem]:
+        for path in paths:
+            status = _status(path)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                if walks:
+                    yield from walk(path, exclude=self.exclude)
+            elif explicit or not is_excluded(path, self.exclude):
+                regular = status is not None and stat.S_ISREG(status.st_mode)
+                facts = FileStat.of(status) if status is not None and regular else None
+                yield MediaItem(path, facts, explicit=explicit)
+
+    def _may_overlap(self) -> bool:
+        first = self.specs[0] if self.specs else ""
+        return len(self.specs) > 1 or _kind(first) in {"list", "stdin"} or first.count("**") > 1
+
+
+def _kind(spec: str) -> str:
+    if spec == STDIN:
+        return "stdin"
+    if _lexists(spec):
+        return "path"
+    if spec.startswith("@"):
+        return "list"
+    return "glob" if has_magic(spec) else "path"
+
+
+def _lexists(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except (OSError, ValueError):  # ValueError: a NUL inside
+        return False
+    return True
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):
+        return None
+
+
+def _once(items: Iterable[MediaItem]) -> Iterator[MediaItem]:
+    seen: set[str] = set()
+    for item in items:
+        # `a/../b` may be another file than `b` where `a` is a link: left as it is.
+        name = item.path if ".." in item.path else os.path.normpath(item.path)
+        if name not in seen:
+            seen.add(name)
+            yield item
+
+
+def shard_of(path: str, *, count: int) -> int:
+    """The shard, 0 to `count` - 1, of an item: by its path alone, the same on every machine.
+
+    >>> [shard_of(name, count=4) for name in ("a.jpg", "b.jpg", "c.jpg")]
+    [2, 2, 3]
+    """
+    hashed = hashlib.sha256(os.fsencode(path)).digest()
+    return int.from_bytes(hashed[:8], "big") % count

@@ -1,0 +1,27 @@
+"""Sentences for what a profile's own rules lose of a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Final
+
+__all__ = ["ALPHA", "ANIMATION", "CMYK", "GREY16", "notice_text"]
+
+ALPHA: Final = "alpha_dropped"
+ANIMATION: Final = "animation_first_frame"
+CMYK: Final = "cmyk_converted"
+GREY16: Final = "grey16_clipped"
+
+_TEXTS: Final = {
+    ALPHA: "transparency is dropped, as the server does: hidden colours become visible",
+    ANIMATION: "only the first frame or page is used, as the server does",
+    CMYK: "CMYK becomes RGB without its colour profile, as the server does",
+    GREY16: "grey levels above 255 are clipped to white, as the server does",
+}
+
+
+def notice_text(kind: str) -> str:
+    """A sentence for people on a kind of `Frames.warnings`; the kind itself where it is new."""
+    return _TEXTS.get(kind, kind.replace("_", " "))

@@ -1,0 +1,96 @@
+"""Reading one item: one open, one read, no surprise of size or type."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from vcache_cli.errors import ReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from vcache_cli.items import MediaItem
+
+__all__ = ["read_head", "read_item"]
+
+# O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever.
+_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+_KINDS: Final = {
+    errno.ENOENT: ("not_found", "no such file"),
+    errno.ENOTDIR: ("not_found", "no such file: a part of the path is no folder"),
+    errno.ELOOP: ("not_found", "the link leads in a circle"),
+    errno.ENAMETOOLONG: ("not_found", "no such file: the name is too long"),
+    errno.EACCES: ("permission", "permission denied"),
+    errno.EPERM: ("permission", "permission denied"),
+    errno.ENXIO: ("not_a_file", "a socket or a device, not a file"),
+}
+
+
+def read_item(item: MediaItem, *, max_bytes: int) -> bytes:
+    """All bytes of the item.
+
+    Raises:
+        ReadError: kind ``not_found``, ``permission``, ``io_error``, ``too_large``,
+            ``not_a_file`` or ``changed`` (written to while we read).
+    """
+    with _opened(item.path) as (handle, before):
+        if before.st_size > max_bytes:
+            raise ReadError(
+                f"{before.st_size} bytes, more than the limit of {max_bytes}", kind="too_large"
+            )
+        data = _read_all(handle, before.st_size)
+        after = os.fstat(handle)
+    written = (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns)
+    if written or len(data) != after.st_size:
+        raise ReadError(
+            "the file changed while it was read", kind="changed", hint="run again when it is whole"
+        )
+    return data
+
+
+def read_head(item: MediaItem, size_bytes: int = 64) -> bytes:
+    """The first bytes of the item, enough to tell its kind.
+
+    Raises:
+        ReadError: as `read_item`.
+    """
+    with _opened(item.path) as (handle, _):
+        return os.read(handle, size_bytes)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
+    try:
+        handle = os.open(path, _FLAGS)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise ReadError(f"{_type_name(status.st_mode)}, not a file", kind="not_a_file")
+            yield handle, status
+        finally:
+            os.close(handle)
+    except OSError as error:
+        text = (error.strerror or str(error)).lower()
+        kind, message = _KINDS.get(error.errno or 0, ("io_error", text))
+        raise ReadError(message, kind=kind) from error
+    except ValueError as error:  # a NUL inside the path
+        raise ReadError("no such file: the name holds a NUL", kind="not_found") from error
+
+
+def _read_all(handle: int, size_bytes: int) -> bytes:
+    """At most one byte more than was announced, so that growth shows."""
+    data = os.read(handle, size_bytes + 1)
+    while len(data) < size_bytes and (more := os.read(handle, size_bytes + 1 - len(data))):
+        data += more
+    return data
+
+
+def _type_name(mode: int) -> str:
+    tests = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    return next((name for test, name in tests if test(mode)), "a device")

@@ -1,0 +1,31 @@
+"""Versions of the libraries that decide a decoded pixel."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from PIL import __version__, features
+
+if TYPE_CHECKING:
+    from typing import Final
+
+__all__ = ["versions"]
+
+_FEATURES: Final = (
+    *("avif", "jpg", "jpg_2000", "libjpeg_turbo", "libtiff", "mozjpeg", "webp", "zlib", "zlib_ng"),
+)
+
+
+@cache
+def _found() -> tuple[tuple[str, str], ...]:
+    found = {name: features.version(name) for name in _FEATURES}
+    return tuple(sorted((name, version) for name, version in found.items() if version))
+
+
+def versions() -> dict[str, str]:
+    """Pillow and its codecs, by name; a codec that is not there is left out.
+
+    Part of the *known* memo's context: another codec may decode other pixels.
+    """
+    return {"pillow": __version__, **dict(_found())}

@@ -1,0 +1,85 @@
+"""A folder's files, streamed folder by folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from vcache_cli.items import FileStat, MediaItem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Final
+
+__all__ = ["is_excluded", "is_tagged_cache", "walk"]
+
+CACHE_TAG: Final = "CACHEDIR.TAG"
+CACHE_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
+
+
+def walk(top: str, *, exclude: Sequence[str] = ()) -> Iterator[MediaItem]:
+    """Items below `top`: a folder's files by name, then its folders by name.
+
+    A folder that cannot be listed is an item itself, so that its failure is reported.
+    """
+    pending = [top]
+    while pending:
+        folder = pending.pop()
+        try:
+            files, folders = _list_folder(folder, exclude)
+        except OSError:
+            yield MediaItem(folder)
+            continue
+        if folder != top and CACHE_TAG in files and is_tagged_cache(folder):
+            continue
+        for name in files:
+            yield _item(os.path.join(folder, name))
+        pending.extend(os.path.join(folder, name) for name in reversed(folders))
+
+
+def is_excluded(path: str, exclude: Sequence[str]) -> bool:
+    """True where a glob of `exclude` matches the name, or the whole path if it holds ``/``."""
+    name = os.path.basename(path)
+    return any(fnmatchcase(path if "/" in glob else name, glob) for glob in exclude)
+
+
+def is_tagged_cache(folder: str) -> bool:
+    """True where `folder` says by a valid ``CACHEDIR.TAG`` that it is a cache."""
+    try:
+        with open(os.path.join(folder, CACHE_TAG), "rb") as file:
+            return file.read(len(CACHE_SIGNATURE)) == CACHE_SIGNATURE
+    except OSError:
+        return False
+
+
+def _list_folder(folder: str, exclude: Sequence[str]) -> tuple[list[str], list[str]]:
+    files: list[str] = []
+    folders: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") or (exclude and is_excluded(entry.path, exclude)):
+                continue
+            if _is_folder(entry):
+                if not entry.is_symlink():  # links can loop, and lead out of what was named
+                    folders.append(entry.name)
+            else:
+                files.append(entry.name)
+    return sorted(files), sorted(folders)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, or a name that cannot be examined: the worker says why
+        return False
+
+
+def _item(path: str) -> MediaItem:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return MediaItem(path)
+    is_file = stat.S_ISREG(status.st_mode)
+    return MediaItem(path, FileStat.of(status) if is_file else None)
