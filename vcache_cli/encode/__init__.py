@@ -1,0 +1,12 @@
+"""Pixels to features: vision towers, written once over operations that each backend brings.
+
+Importing this package loads neither numpy nor MLX.
+"""
+
+from __future__ import annotations
+
+from vcache_cli.encode.backends import choose_backend
+from vcache_cli.encode.encoder import TowerEncoder, fingerprint, load_encoder
+from vcache_cli.encode.ops import Ops
+
+__all__ = ["Ops", "TowerEncoder", "choose_backend", "fingerprint", "load_encoder"]

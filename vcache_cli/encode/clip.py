@@ -1,0 +1,84 @@
+"""CLIP's vision tower: a class token, a norm before the layers, quick GELU by default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.encode.planning import common_settings, find_prefix, plan_tensors, vision_config
+from vcache_cli.encode.transformer import Weights, layer_shapes, norm_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
+
+    from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.encode.ops import Array, Ops
+    from vcache_cli.protocols import TowerPlan
+
+__all__ = ["TOWER", "ClipTower"]
+
+_PATCHES: Final = "embeddings.patch_embedding"
+_CLASS: Final = "embeddings.class_embedding"
+_FIRST_NORM: Final = "pre_layrnorm"  # spelt so in every published checkpoint
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "hidden_act": "quick_gelu",
+    "hidden_size": 768,
+    "image_size": 224,
+    "intermediate_size": 3072,
+    "layer_norm_eps": 1e-5,
+    "num_attention_heads": 12,
+    "num_channels": 3,
+    "num_hidden_layers": 12,
+    "patch_size": 32,
+}
+"""As transformers fills in what a `vision_config` leaves out."""
+
+
+class ClipTower:
+    """`features` are the last hidden states after the final norm: class token first, then patches.
+
+    transformers norms the class token alone and gives the others as they leave the last layer;
+    here all tokens are normed alike, so that `pooled` is row 0 of `features`. The projection
+    into the space shared with text is not applied.
+    """
+
+    name = "clip"
+    revision = 1
+
+    def plan(self, checkpoint: Checkpoint) -> TowerPlan:
+        """What to read.
+
+        Raises:
+            ModelError: no CLIP vision part, a missing or misshapen tensor, an unknown setting.
+        """
+        config = vision_config(checkpoint, self.name)
+        settings = common_settings(checkpoint, config, _DEFAULTS)
+        shapes = _shapes(settings)
+        prefix = find_prefix(checkpoint, f"{_PATCHES}.weight", shapes)
+        return plan_tensors(checkpoint, prefix, shapes, settings)
+
+    def forward(
+        self, ops: Ops, weights: Mapping[str, Array], settings: Mapping[str, Any], pixels: Array
+    ) -> dict[str, Array]:
+        """`features` (N, 1 + patches, hidden_size), and `pooled` (N, hidden_size)."""
+        tower = Weights(ops, weights, settings)
+        tokens = ops.prepend(weights[_CLASS], tower.embed_patches(pixels))
+        tokens = tower.norm(_FIRST_NORM, tower.add_positions(tokens))
+        features = tower.norm("post_layernorm", tower.layers(tokens))
+        return {"features": features, "pooled": ops.token(features, index=0)}
+
+
+def _shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    hidden, side = settings["hidden_size"], settings["patch_size"]
+    num_patches = (settings["image_size"] // side) ** 2
+    return {
+        _CLASS: (hidden,),
+        f"{_PATCHES}.weight": (hidden, settings["num_channels"], side, side),
+        "embeddings.position_embedding.weight": (num_patches + 1, hidden),
+        **norm_shapes(_FIRST_NORM, hidden),
+        **layer_shapes(settings),
+        **norm_shapes("post_layernorm", hidden),
+    }
+
+
+TOWER: Final = ClipTower()

@@ -1,0 +1,109 @@
+"""The small set of operations that vision towers are written against.
+
+A tower is written once; each backend brings these operations over its own arrays. Activations
+have a batch axis first: (N, T, D) for tokens. An operand called *consumed* belongs to the
+operation from then on: a backend may write its result there, and the tower does not use it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Final
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vcache_cli.tensor import Tensor
+
+__all__ = ["ACTIVATIONS", "Array", "Ops"]
+
+Array: TypeAlias = Any
+"""A backend's own array; towers only hand it on."""
+
+ACTIVATIONS: Final = ("gelu", "gelu_tanh", "quick_gelu")
+"""`gelu` is x * normal_cdf(x), `gelu_tanh` its tanh form, `quick_gelu` is x * sigmoid(1.702 x)."""
+
+
+class Ops(Protocol):
+    """Operations of one backend in one compute dtype."""
+
+    @property
+    def concurrency(self) -> int:
+        """Threads that may compute at once. Where it is 1, all calls come from one thread."""
+        ...
+
+    @property
+    def max_batch(self) -> int | None:
+        """Items that one pass takes; None where more are better."""
+        ...
+
+    @property
+    def device(self) -> Mapping[str, str]:
+        """``backend``, ``device``, ``dtype`` and versions: the provenance of what is computed."""
+        ...
+
+    def session(self) -> AbstractContextManager[None]:
+        """What a thread is inside of while it computes."""
+        ...
+
+    def load(self, tensor: Tensor) -> Array:
+        """A weight in the compute dtype; read only."""
+        ...
+
+    def stack(self, items: Sequence[NDArray[np.float32]]) -> Array:
+        """Items of one shape as a batch, in the compute dtype."""
+        ...
+
+    def unstack(self, batch: Array) -> list[NDArray[np.float32]]:
+        """The items of a batch as arrays of their own, computed by then."""
+        ...
+
+    def patches(self, pixels: Array, *, side: int) -> Array:
+        """(N, C, H, W) as (N, H // side * (W // side), C * side * side), row by row.
+
+        Pixels beyond the last whole patch are left out, as a convolution without padding does.
+        """
+        ...
+
+    def linear(self, x: Array, weight: Array, bias: Array | None) -> Array:
+        """``x @ weight.T + bias`` over the last axis; `weight` is flattened to (out, in)."""
+        ...
+
+    def layer_norm(self, x: Array, weight: Array, bias: Array, *, epsilon: float) -> Array:
+        """Zero mean and unit variance over the last axis, then scaled and shifted."""
+        ...
+
+    def activation(self, x: Array, *, name: str) -> Array:
+        """One of `ACTIVATIONS`, element by element; `x` is consumed."""
+        ...
+
+    def attention(self, query: Array, key: Array, value: Array, *, num_heads: int) -> Array:
+        """Softmax attention, scaled by the root of the head's width; consumes `query`.
+
+        Args:
+            query: (N, Q, D), or (1, Q, D) for all items alike.
+            key: (N, T, D).
+            value: (N, T, D).
+            num_heads: divides D; each head takes D / num_heads neighbouring channels.
+        """
+        ...
+
+    def add(self, x: Array, y: Array) -> Array:
+        """``x + y``, where `y` may lack the batch axis; `x` is consumed."""
+        ...
+
+    def prepend(self, token: Array, x: Array) -> Array:
+        """Tokens (N, T, D) with one more, (D,), before the first."""
+        ...
+
+    def token(self, x: Array, *, index: int) -> Array:
+        """(N, D): one token of each item, not a view of `x`."""
+        ...
+
+    def rows(self, x: Array, *, begin: int, end: int) -> Array:
+        """Rows of a weight, as a view."""
+        ...

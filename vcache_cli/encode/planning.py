@@ -1,0 +1,156 @@
+"""From a checkpoint to a `TowerPlan`: the vision part's settings, its prefix, its tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.errors import ModelError
+from vcache_cli.protocols import TowerPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
+
+    from vcache_cli.checkpoint import Checkpoint
+
+    Shapes = Mapping[str, tuple[int, ...]]
+
+__all__ = ["ACTIVATION_NAMES", "common_settings", "find_prefix", "plan_tensors", "vision_config"]
+
+FLOAT_DTYPES: Final = frozenset({"BF16", "F16", "F32"})
+"""Dtypes of weights that are computed with."""
+
+ACTIVATION_NAMES: Final[Mapping[str, str]] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "quick_gelu": "quick_gelu",
+}
+"""`hidden_act` of a configuration to a name of `ops.ACTIVATIONS`."""
+
+
+def vision_config(checkpoint: Checkpoint, family: str) -> Mapping[str, Any]:
+    """The configuration of the vision part: nested in a larger model's, or the whole.
+
+    Raises:
+        ModelError: there is none, or it is another family's.
+    """
+    config = checkpoint.config
+    nested = config.get("vision_config_dict") or config.get("vision_config")
+    alone = config.get("model_type") == f"{family}_vision_model"
+    found = nested if isinstance(nested, dict) else config if alone else None
+    if found is None:
+        raise ModelError(
+            f"{checkpoint.label}: expected a `vision_config`, or `model_type` "
+            f"`{family}_vision_model`, in config.json; found `model_type` "
+            f"`{config.get('model_type')}` without a vision part",
+            hint="give a checkpoint that has a vision tower",
+        )
+    kind = found.get("model_type", family)
+    if kind not in {family, f"{family}_vision_model"}:
+        raise ModelError(f"{checkpoint.label}: expected a {family} vision part, found `{kind}`")
+    return found
+
+
+def common_settings(
+    checkpoint: Checkpoint, config: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What decides the arithmetic of a vision transformer, every default filled in.
+
+    Raises:
+        ModelError: a value that makes no sense, or an activation that we do not have.
+    """
+    merged = {name: config.get(name, value) for name, value in defaults.items()}
+    for name, value in merged.items():
+        if not _is_sensible(value, defaults[name]):
+            raise ModelError(
+                f"{checkpoint.label}: config.json: expected `{name}` like {defaults[name]!r}, "
+                f"found {value!r}"
+            )
+    activation = ACTIVATION_NAMES.get(merged["hidden_act"])
+    if activation is None:
+        raise ModelError(
+            f"{checkpoint.label}: config.json: expected `hidden_act` as one of "
+            f"{', '.join(ACTIVATION_NAMES)}, found {merged['hidden_act']!r}"
+        )
+    heads, hidden, side = (merged[name] for name in _SIZES)
+    if hidden % heads or merged["image_size"] < side:
+        raise ModelError(
+            f"{checkpoint.label}: config.json: expected heads that divide the hidden size and "
+            f"patches inside the picture, found {heads} heads of {hidden} channels, patches of "
+            f"{side} in {merged['image_size']} pixels"
+        )
+    return {**merged, "hidden_act": activation, "layer_norm_eps": float(merged["layer_norm_eps"])}
+
+
+_SIZES: Final = ("num_attention_heads", "hidden_size", "patch_size")
+
+
+def _is_sensible(value: object, like: object) -> bool:
+    """Text like text, a positive count like a count, a positive number like a number."""
+    if isinstance(like, str):
+        return isinstance(value, str)
+    if isinstance(like, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(like, bool)
+    allowed = int if isinstance(like, int) else (int, float)
+    return isinstance(value, allowed) and 0 < value < 2**31
+
+
+def find_prefix(checkpoint: Checkpoint, landmark: str, shapes: Shapes) -> str:
+    """What stands before the tower's own names in this checkpoint: ``""``, ``vision_model.``, ...
+
+    Args:
+        checkpoint: a tower alone, or a larger model.
+        landmark: own name of a tensor that every tower of the family has and nothing else.
+        shapes: of all tensors; of several towers, the one that fits is taken.
+
+    Raises:
+        ModelError: no tower there, or several that fit.
+    """
+    ends = ("", ".")
+    found = sorted(
+        name[: -len(landmark)]
+        for name in checkpoint.tensors
+        if name.endswith(landmark) and name[: -len(landmark)][-1:] in ends
+    )
+    if len(found) > 1:
+        fitting = [prefix for prefix in found if _fits(checkpoint, prefix, shapes)]
+        found = fitting or found
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(f"`{prefix}{landmark}`" for prefix in found[:3]) or "none"
+    raise ModelError(
+        f"{checkpoint.label}: expected one tensor `...{landmark}` among the "
+        f"{len(checkpoint.tensors)} of the checkpoint, found {shown}",
+        hint="give a checkpoint whose weights hold one vision tower",
+    )
+
+
+def _fits(checkpoint: Checkpoint, prefix: str, shapes: Shapes) -> bool:
+    places = {name: checkpoint.tensors.get(prefix + name) for name in shapes}
+    return all(place and place.shape == shapes[name] for name, place in places.items())
+
+
+def plan_tensors(
+    checkpoint: Checkpoint, prefix: str, shapes: Shapes, settings: Mapping[str, Any]
+) -> TowerPlan:
+    """The plan, once every tensor is known to be there as expected.
+
+    Raises:
+        ModelError: names the first tensor that is missing or misshapen, expected and found.
+    """
+    for name, expected in shapes.items():
+        place = checkpoint.tensors.get(prefix + name)
+        if place is None:
+            raise ModelError(
+                f"{checkpoint.label}: expected tensor `{prefix}{name}` {list(expected)}, "
+                "found no such tensor",
+                hint="the checkpoint is incomplete, or config.json is another model's",
+            )
+        if place.shape != expected or place.dtype not in FLOAT_DTYPES:
+            raise ModelError(
+                f"{checkpoint.label}: expected tensor `{prefix}{name}` {list(expected)} in "
+                f"F32, F16 or BF16, found {list(place.shape)} in {place.dtype}",
+                hint="config.json and weights do not belong together, or the weights are quantised",
+            )
+    return TowerPlan(settings, {name: prefix + name for name in shapes}, shapes)

@@ -1,0 +1,128 @@
+"""SigLIP's vision tower: no class token, tanh GELU, a pooling head that attends with a probe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.encode.planning import common_settings, find_prefix, plan_tensors, vision_config
+from vcache_cli.encode.transformer import (
+    Weights,
+    layer_shapes,
+    linear_shapes,
+    mlp_shapes,
+    norm_shapes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
+
+    from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.encode.ops import Array, Ops
+    from vcache_cli.protocols import TowerPlan
+
+__all__ = ["TOWER", "SiglipTower"]
+
+_PATCHES: Final = "embeddings.patch_embedding"
+_PROBE: Final = "head.probe"
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "hidden_act": "gelu_pytorch_tanh",
+    "hidden_size": 768,
+    "image_size": 224,
+    "intermediate_size": 3072,
+    "layer_norm_eps": 1e-6,
+    "num_attention_heads": 12,
+    "num_channels": 3,
+    "num_hidden_layers": 12,
+    "patch_size": 16,
+}
+"""As transformers fills in what a `vision_config` leaves out."""
+
+
+class SiglipTower:
+    """`features` are the last hidden states after the final norm, one per patch, row by row.
+
+    `pooled` is what the pooling head makes of them; a checkpoint without the head has none.
+    """
+
+    name = "siglip"
+    revision = 1
+
+    def plan(self, checkpoint: Checkpoint) -> TowerPlan:
+        """What to read.
+
+        Raises:
+            ModelError: no SigLIP vision part, a missing or misshapen tensor, an unknown setting.
+        """
+        config = vision_config(checkpoint, self.name)
+        settings = common_settings(checkpoint, config, _DEFAULTS)
+        prefix = find_prefix(checkpoint, f"{_PATCHES}.weight", _tower_shapes(settings))
+        wanted = config.get("vision_use_head", True) is not False
+        settings["pooling_head"] = wanted and prefix + _PROBE in checkpoint.tensors
+        shapes = _tower_shapes(settings)
+        if settings["pooling_head"]:
+            shapes |= _head_shapes(settings)
+        return plan_tensors(checkpoint, prefix, shapes, settings)
+
+    def forward(
+        self, ops: Ops, weights: Mapping[str, Array], settings: Mapping[str, Any], pixels: Array
+    ) -> dict[str, Array]:
+        """`features` (N, num_tokens, hidden_size), and `pooled` (N, hidden_size)."""
+        tower = Weights(ops, weights, settings)
+        tokens = tower.layers(tower.add_positions(tower.embed_patches(pixels)))
+        features = tower.norm("post_layernorm", tokens)
+        if not settings["pooling_head"]:
+            return {"features": features}
+        return {"features": features, "pooled": _pool(tower, features)}
+
+
+def _tower_shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    hidden, side = settings["hidden_size"], settings["patch_size"]
+    num_patches = (settings["image_size"] // side) ** 2
+    return {
+        f"{_PATCHES}.weight": (hidden, settings["num_channels"], side, side),
+        f"{_PATCHES}.bias": (hidden,),
+        "embeddings.position_embedding.weight": (num_patches, hidden),
+        **layer_shapes(settings),
+        **norm_shapes("post_layernorm", hidden),
+    }
+
+
+def _head_shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    hidden = settings["hidden_size"]
+    return {
+        _PROBE: (1, 1, hidden),
+        "head.attention.in_proj_weight": (3 * hidden, hidden),
+        "head.attention.in_proj_bias": (3 * hidden,),
+        **linear_shapes("head.attention.out_proj", hidden, hidden),
+        **norm_shapes("head.layernorm", hidden),
+        **mlp_shapes("head.mlp", settings),
+    }
+
+
+def _pool(tower: Weights, features: Array) -> Array:
+    """The probe attends to all tokens; then a residual MLP."""
+    query = _in_projection(tower, 0, tower.arrays[_PROBE])
+    key, value = (_in_projection(tower, part, features) for part in (1, 2))
+    heads = tower.settings["num_attention_heads"]
+    attended = tower.ops.attention(query, key, value, num_heads=heads)
+    x = tower.linear("head.attention.out_proj", attended)
+    refined = tower.mlp("head.mlp", tower.norm("head.layernorm", x))
+    return tower.ops.token(tower.ops.add(x, refined), index=0)
+
+
+def _in_projection(tower: Weights, part: int, x: Array) -> Array:
+    """Query, key and value (0, 1, 2) lie in one matrix, one below the other."""
+    hidden = tower.settings["hidden_size"]
+    weight, bias = (
+        tower.ops.rows(
+            tower.arrays[f"head.attention.in_proj_{name}"],
+            begin=part * hidden,
+            end=(part + 1) * hidden,
+        )
+        for name in ("weight", "bias")
+    )
+    return tower.ops.linear(x, weight, bias)
+
+
+TOWER: Final = SiglipTower()
