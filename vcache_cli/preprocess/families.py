@@ -1,0 +1,170 @@
+"""Families whose pictures all get one fixed treatment: resize, centre crop, table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from vcache_cli.errors import EncodeError, ModelError
+from vcache_cli.items import Frames, Pixels
+from vcache_cli.preprocess.geometry import crop_span, resized_size
+from vcache_cli.preprocess.lookup import apply_table, value_table
+from vcache_cli.preprocess.settings import (
+    check_type,
+    image_settings,
+    patch_side,
+    processor_json,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Final
+
+    from numpy.typing import NDArray
+
+    from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.profile import Profile
+
+__all__ = ["FixedSizeFamily", "FixedSizePreprocessor", "family_name"]
+
+MAX_RESIZED_PIXELS: Final = 178_956_970
+"""A line of 1 x 100,000 pixels would grow to 224 x 22,400,000 before its middle is taken."""
+
+
+def family_name(config: Mapping[str, Any], *, known: Collection[str] = ("clip", "siglip")) -> str:
+    """The family that serves a model's ``config.json``.
+
+    A larger model is served by the family of its vision tower.
+
+    Args:
+        known: names of the families there are.
+
+    Raises:
+        ModelError: none does.
+
+    >>> family_name({"model_type": "llava", "vision_config": {"model_type": "clip_vision_model"}})
+    'clip'
+    """
+    vision = config.get("vision_config")
+    vision_type = vision.get("model_type") if isinstance(vision, dict) else None
+    for model_type in (config.get("model_type"), vision_type):
+        name = str(model_type).removesuffix("_vision_model")
+        if name in known:
+            return name
+    found = f"`{config.get('model_type')}`"
+    if vision_type:
+        found += f" with a vision part of `{vision_type}`"
+    elif not isinstance(vision, dict):
+        found += " without a vision part"
+    raise ModelError(
+        f"no family for a model of type {found}; known: {', '.join(sorted(known)) or 'none'}"
+    )
+
+
+@dataclass(frozen=True)  # no slots: the table is cached
+class FixedSizePreprocessor:
+    """One treatment for every picture. Pure, picklable, any thread."""
+
+    settings: Mapping[str, Any]
+    """Resolved by the family."""
+
+    @cached_property
+    def _table(self) -> NDArray[np.float32]:
+        return value_table(self.settings)
+
+    def __call__(self, frames: Frames) -> Pixels:
+        """`pixel_values` (3, H, W) float32 of the first frame.
+
+        Raises:
+            EncodeError: kind ``too_long``: a picture so thin that its resize has no end.
+        """
+        levels = self._cropped(self._resized(frames.rgb[0]))
+        values = apply_table(self._table, levels)
+        return Pixels({"pixel_values": values}, self._tokens(*levels.shape[:2]))
+
+    def num_tokens(self, width: int, height: int) -> int:
+        """Rows of the tower's output for a picture of that size, pixels."""
+        if self.settings["do_resize"]:
+            height, width = resized_size(height, width, self.settings["size"])
+        if self.settings["do_center_crop"]:
+            crop = self.settings["crop_size"]
+            height, width = crop["height"], crop["width"]
+        return self._tokens(height, width)
+
+    def _tokens(self, height: int, width: int) -> int:
+        side = int(self.settings["patch_size"])
+        return (height // side) * (width // side) + int(self.settings["extra_tokens"])
+
+    def _resized(self, rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        if not self.settings["do_resize"]:
+            return rgb
+        height, width = resized_size(rgb.shape[0], rgb.shape[1], self.settings["size"])
+        if height * width > MAX_RESIZED_PIXELS or 0 in {height, width}:
+            raise EncodeError(
+                f"{rgb.shape[1]} x {rgb.shape[0]} pixels would become {width} x {height}",
+                kind="too_long",
+                hint="crop the picture, or exclude it",
+            )
+        picture = Image.fromarray(rgb).resize((width, height), self.settings["resample"])
+        return np.asarray(picture)
+
+    def _cropped(self, levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        if not self.settings["do_center_crop"]:
+            return levels
+        crop = self.settings["crop_size"]
+        top, bottom, below, height = crop_span(levels.shape[0], crop["height"])
+        left, right, beside, width = crop_span(levels.shape[1], crop["width"])
+        part = levels[top:bottom, left:right]
+        if part.shape[:2] == (height, width):
+            return part
+        padded = np.zeros((height, width, 3), np.uint8)
+        padded[below : below + part.shape[0], beside : beside + part.shape[1]] = part
+        return padded
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeFamily:
+    """Preprocessing of a family that differs from its neighbours by names and defaults only."""
+
+    name: str
+    """The `model_type`."""
+    revision: int
+    """Bumped by any change of ours that changes pixels."""
+    model_types: tuple[str, ...]
+    """Model types for which the server takes this processor where none is named."""
+    processor_types: tuple[str, ...]
+    """Names that its settings go by, without the endings ``Fast`` and ``Pil``."""
+    defaults: Mapping[str, Any]
+    """What the server's class says where the checkpoint does not."""
+    patch_size: int
+    """Side of a patch where the checkpoint does not say, pixels."""
+    extra_tokens: int = 0
+    """Rows of the tower's output beside the patches."""
+
+    def resolve(self, checkpoint: Checkpoint, profile: Profile) -> dict[str, Any]:
+        """Settings as the server resolves them: JSON values, every default filled in.
+
+        Raises:
+            ModelError: no settings, or some that cannot be followed.
+        """
+        found = processor_json(checkpoint)
+        own = checkpoint.config.get("model_type") in self.model_types
+        check_type(found, self.processor_types, default=own)
+        settings = image_settings(found, self.defaults)
+        settings["patch_size"] = patch_side(checkpoint.config, default=self.patch_size)
+        settings["extra_tokens"] = self.extra_tokens
+        return settings
+
+    def preprocessor(self, settings: Mapping[str, Any], profile: Profile) -> FixedSizePreprocessor:
+        """The preprocessor of resolved settings.
+
+        Raises:
+            ModelError: the profile's arithmetic is not known here.
+        """
+        if profile.arithmetic != "scale-f64":
+            raise ModelError(f"profile `{profile.name}`: unknown arithmetic `{profile.arithmetic}`")
+        return FixedSizePreprocessor(dict(settings))

@@ -1,0 +1,43 @@
+"""uint8 to float32 by table: 256 entries per channel, computed in the server's own order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+__all__ = ["apply_table", "value_table"]
+
+
+def value_table(settings: Mapping[str, Any]) -> NDArray[np.float32]:
+    """(3, 256) float32: the value of each level of each channel.
+
+    Rescaling is float64, rounded to float32; normalising is float32 throughout.
+    """
+    levels = np.arange(256, dtype=np.uint8)
+    if settings["do_rescale"]:
+        values = (levels.astype(np.float64) * settings["rescale_factor"]).astype(np.float32)
+    else:
+        values = levels.astype(np.float32)
+    table = np.repeat(values[np.newaxis], 3, axis=0)
+    if settings["do_normalize"]:
+        mean = np.array(settings["image_mean"], np.float32)[:, np.newaxis]
+        std = np.array(settings["image_std"], np.float32)[:, np.newaxis]
+        table = (table - mean) / std
+    return table
+
+
+def apply_table(table: NDArray[np.float32], levels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(C, H, W) float32 values of (H, W, C) uint8 `levels`."""
+    height, width, channels = levels.shape
+    values = np.empty((channels, height, width), np.float32)
+    for channel in range(channels):
+        # `clip` writes into `values` directly; no level is outside the table.
+        np.take(table[channel], levels[:, :, channel], out=values[channel], mode="clip")
+    return values

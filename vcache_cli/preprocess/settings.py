@@ -1,0 +1,149 @@
+"""``preprocessor_config.json`` to resolved settings, as transformers 5 resolves it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Final
+
+    from vcache_cli.checkpoint import Checkpoint
+
+__all__ = ["check_type", "image_settings", "patch_side", "processor_json"]
+
+_SIZE_KEYS: Final = (
+    *({"height", "width"}, {"shortest_edge"}, {"shortest_edge", "longest_edge"}),
+    {"max_height", "max_width"},
+)
+_FILTERS: Final = frozenset(range(6))
+"""Pillow's codes: nearest, lanczos, bilinear, bicubic, box, hamming."""
+
+
+def processor_json(checkpoint: Checkpoint) -> Mapping[str, Any]:
+    """The image processor's own settings; a part of ``processor_config.json`` goes first.
+
+    Raises:
+        ModelError: there are none.
+    """
+    nested = checkpoint.processor.get("image_processor")
+    found = nested if isinstance(nested, dict) else checkpoint.preprocessor
+    if not found:
+        raise ModelError(
+            f"{checkpoint.folder}: expected preprocessor_config.json, or an `image_processor` in "
+            "processor_config.json, found neither",
+            hint="copy the file from where the model comes from",
+        )
+    return found
+
+
+def check_type(found: Mapping[str, Any], expected: Sequence[str], *, default: bool) -> None:
+    """Check that the settings are for one of the processors `expected`.
+
+    Args:
+        default: whether the server itself would choose one of them where none is named.
+
+    Raises:
+        ModelError: they are for another.
+    """
+    name = found.get("image_processor_type") or found.get("feature_extractor_type")
+    if name is None and default:
+        return
+    plain = str(name).removesuffix("Fast").removesuffix("Pil")
+    if plain not in expected:
+        raise ModelError(
+            f"image processor `{name}`: expected {' or '.join(f'`{e}`' for e in expected)}"
+        )
+    if found.get("auto_map"):
+        raise ModelError("image processor with code of its own (`auto_map`) cannot be followed")
+
+
+def image_settings(found: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting that decides a pixel, as JSON values; null and missing mean the default.
+
+    Settings of a step that is switched off are left out: they decide nothing.
+
+    Raises:
+        ModelError: a setting that cannot be followed.
+    """
+    asked = {name: found[name] for name in found if found[name] is not None}
+    every = {**defaults, **{name: asked[name] for name in defaults if name in asked}}
+    if asked.get("do_pad") or asked.get("use_square_size"):
+        raise ModelError("image processor settings `do_pad`, `use_square_size`: cannot be followed")
+    settings: dict[str, Any] = {
+        step: bool(every[step])
+        for step in ("do_resize", "do_center_crop", "do_rescale", "do_normalize")
+    }
+    if not settings["do_rescale"] and not settings["do_normalize"]:
+        raise ModelError("`do_rescale` and `do_normalize` both off: pixels would be no float32")
+    if settings["do_resize"]:
+        settings["size"] = _size("size", every["size"], square=bool(every["default_to_square"]))
+        settings["resample"] = _filter(every["resample"])
+    if settings["do_center_crop"]:
+        settings["crop_size"] = _crop_size(every["crop_size"])
+    if settings["do_rescale"]:
+        settings["rescale_factor"] = _number("rescale_factor", every["rescale_factor"])
+    if settings["do_normalize"]:
+        settings["image_mean"] = _channels("image_mean", every["image_mean"])
+        settings["image_std"] = _channels("image_std", every["image_std"])
+    return settings
+
+
+def patch_side(config: Mapping[str, Any], *, default: int) -> int:
+    """Side of a patch, pixels: of the vision part, of a lone tower's configuration, or `default`.
+
+    Raises:
+        ModelError: it is no positive integer.
+    """
+    vision = config.get("vision_config")
+    holder = vision if isinstance(vision, dict) else config
+    side = holder.get("patch_size")
+    return default if side is None else _side("patch_size", side)
+
+
+def _size(name: str, value: Any, *, square: bool) -> dict[str, int]:  # noqa: ANN401  as in the JSON
+    if isinstance(value, int) and not isinstance(value, bool):
+        keys = ("height", "width") if square else ("shortest_edge",)
+        value = dict.fromkeys(keys, value)
+    elif isinstance(value, list) and len(value) == 2:
+        value = {"height": value[0], "width": value[1]}
+    if not isinstance(value, dict) or set(value) not in _SIZE_KEYS:
+        known = "; ".join("+".join(sorted(keys)) for keys in _SIZE_KEYS)
+        raise ModelError(f"`{name}`: expected an integer or one of {known}; found {value!r}")
+    return {key: _side(f"{name}.{key}", value[key]) for key in sorted(value)}
+
+
+def _crop_size(value: Any) -> dict[str, int]:  # noqa: ANN401  as in the JSON
+    size = _size("crop_size", value, square=True)
+    if set(size) != {"height", "width"}:
+        raise ModelError(f"`crop_size`: expected height and width, found {value!r}")
+    return size
+
+
+def _side(name: str, value: Any) -> int:  # noqa: ANN401  as in the JSON
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= 65536:
+        raise ModelError(f"`{name}`: expected 1 to 65536 pixels, found {value!r}")
+    return value
+
+
+def _filter(value: Any) -> int:  # noqa: ANN401  as in the JSON
+    if not isinstance(value, int) or isinstance(value, bool) or value not in _FILTERS:
+        raise ModelError(f"`resample`: expected one of Pillow's filters 0 to 5, found {value!r}")
+    return value
+
+
+def _number(name: str, value: Any) -> float:  # noqa: ANN401  as in the JSON
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):
+        raise ModelError(f"`{name}`: expected a number, found {value!r}")
+    return float(value)
+
+
+def _channels(name: str, value: Any) -> list[float]:  # noqa: ANN401  as in the JSON
+    values = [value] * 3 if isinstance(value, int | float) else value
+    if not isinstance(values, list) or len(values) != 3:
+        raise ModelError(f"`{name}`: expected a number or three, found {value!r}")
+    return [_number(name, part) for part in values]
