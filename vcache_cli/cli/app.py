@@ -1,0 +1,110 @@
+"""The entry point: builds the commands, runs one, and turns what happened into an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import traceback
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.errors import Problem, Terminated, explain
+from vcache_cli.cli.output import Output, discard
+from vcache_cli.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["build", "main", "run"]
+
+_COMPLETE = "_VCACHE_COMPLETE"
+
+
+def build() -> typer.Typer:
+    """The application with its commands. Loads no heavy library."""
+    from vcache_cli.cli.commands import COMMANDS
+
+    app = typer.Typer(
+        name="vcache",
+        callback=_root,
+        invoke_without_command=True,
+        rich_markup_mode=None,  # plain help: half the start-up time, and it can be piped
+        context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
+    )
+    for name, command in COMMANDS.items():
+        app.command(name)(command)
+    return app
+
+
+def main() -> NoReturn:
+    """The command `vcache`. Never returns."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
+        if reconfigure:
+            reconfigure(errors="backslashreplace")  # a name must not end a run
+    signal.signal(signal.SIGTERM, _terminate)
+    code = run(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            discard(stream)
+    sys.exit(code)
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line; the exit code. Nothing escapes but the exit of the interpreter."""
+    options = list(args)
+    plain = options[: options.index("--")] if "--" in options else options
+    output = Output(json="--json" in plain)
+    try:
+        return _invoke(options)
+    except typer.Exit as leaving:
+        return leaving.exit_code
+    except BaseException as error:  # noqa: BLE001  the one boundary that turns errors into codes
+        if "--debug" in plain or os.environ.get("VCACHE_DEBUG"):
+            traceback.print_exception(error, file=sys.stderr)
+        return _report(explain(error), output)
+
+
+def _invoke(args: list[str]) -> int:
+    if _COMPLETE in os.environ:
+        build()(prog_name="vcache")
+    command = typer.main.get_command(build())
+    with command.make_context("vcache", args) as context:
+        code = command.invoke(context)
+    return code if isinstance(code, int) else 0
+
+
+def _report(problem: Problem, output: Output) -> int:
+    if output.json:
+        return output.finish(envelope("error", {}), lambda _: (), problem=problem)
+    output.problem(problem)
+    return problem.code
+
+
+def _root(
+    context: typer.Context,
+    debug: Annotated[  # noqa: ARG001  read by `run`, which must know it before options are parsed
+        bool, typer.Option("--debug", help="Show the traceback of an error.")
+    ] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    """Warm the vision caches of VLM servers before the first user arrives."""
+    if show_version:
+        typer.echo(f"vcache {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def _terminate(*_: object) -> NoReturn:
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is being finished is not torn
+    raise Terminated

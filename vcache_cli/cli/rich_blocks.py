@@ -1,0 +1,60 @@
+"""The same blocks on a terminal, with rich."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from vcache_cli.cli.blocks import Block, Facts, Lines, Table, plain_lines
+from vcache_cli.cli.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["console", "print_blocks"]
+
+
+def console(stream: TextIO) -> Console:
+    """A console that prints names as they are: no markup, no emoji, no guessing."""
+    return Console(file=stream, markup=False, emoji=False, highlight=False)
+
+
+def print_blocks(blocks: Sequence[Block], stream: TextIO) -> None:
+    """Print `blocks`, an empty line between them."""
+    screen = console(stream)
+    shown = [block for block in blocks if any(plain_lines([block]))]
+    for position, block in enumerate(shown):
+        if position:
+            screen.print()
+        if isinstance(block, Lines):
+            for line in block.lines:
+                screen.print(Text(clean(line)), soft_wrap=True)
+        else:
+            screen.print(_facts(block) if isinstance(block, Facts) else _table(block))
+
+
+def _facts(block: Facts) -> RichTable:
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in block.pairs:
+        grid.add_row(Text(clean(name)), Text(clean(value)))
+    return grid
+
+
+def _table(block: Table) -> RichTable:
+    table = RichTable(
+        title=Text(clean(block.title)) if block.title else None,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for name, right in zip(block.names, block.right, strict=True):
+        table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+    for row in block.rows:
+        table.add_row(*(Text(clean(cell)) for cell in row))
+    return table

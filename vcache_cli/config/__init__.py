@@ -1,0 +1,23 @@
+"""Settings: flag > ``VCACHE_*`` > project file > user file > default, each with its origin."""
+
+from __future__ import annotations
+
+from vcache_cli.config.files import Layer, environ_layer, flag_layer, load_layers
+from vcache_cli.config.resolve import Settings, load_settings, resolve, unknown_variables
+from vcache_cli.config.settings import SETTINGS, Setting
+from vcache_cli.config.values import parse_fraction, parse_shard
+
+__all__ = [
+    "SETTINGS",
+    "Layer",
+    "Setting",
+    "Settings",
+    "environ_layer",
+    "flag_layer",
+    "load_layers",
+    "load_settings",
+    "parse_fraction",
+    "parse_shard",
+    "resolve",
+    "unknown_variables",
+]

@@ -1,0 +1,120 @@
+"""Where settings come from: flags, variables, and the files of a project and of a user."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.config.settings import SETTINGS
+from vcache_cli.errors import AccessError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final, Literal
+
+    Origin = Literal["flag", "variable", "project", "user"]
+
+__all__ = ["Layer", "environ_layer", "flag_layer", "load_layers", "user_config_path"]
+
+_FLAGS: Final = {setting.name: setting.flag for setting in SETTINGS}
+_VARIABLES: Final = {setting.name: setting.variable for setting in SETTINGS}
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Values from one place, not parsed yet."""
+
+    kind: Origin
+    values: Mapping[str, Any]
+    path: Path | None = None
+    """The file, where it is one."""
+
+    def origin(self, name: str) -> str:
+        """Where `name` was set, for people: a flag, a variable or a file."""
+        if self.path is not None:
+            return str(self.path)
+        return (_FLAGS if self.kind == "flag" else _VARIABLES)[name]
+
+
+def flag_layer(values: Mapping[str, Any]) -> Layer:
+    """What the command line gave; None and False are what it did not give."""
+    return Layer("flag", {k: v for k, v in values.items() if v is not None and v is not False})
+
+
+def environ_layer(environ: Mapping[str, str]) -> Layer:
+    """What the environment gives; an empty variable counts as not set."""
+    found = {name: environ.get(variable, "") for name, variable in _VARIABLES.items()}
+    return Layer("variable", {name: value for name, value in found.items() if value})
+
+
+def load_layers(
+    flags: Mapping[str, Any], *, environ: Mapping[str, str], cwd: Path
+) -> tuple[Layer, ...]:
+    """Every layer there is, strongest first.
+
+    Raises:
+        UsageError: a file is not TOML, or its settings are not a table.
+        AccessError: a file cannot be read.
+    """
+    found = (_project_layer(cwd), _user_layer(user_config_path()))
+    files = tuple(layer for layer in found if layer is not None)
+    return (flag_layer(flags), environ_layer(environ), *files)
+
+
+def user_config_path() -> Path:
+    """The user's own file; it need not exist."""
+    from platformdirs import user_config_path as folder
+
+    return folder("vcache", appauthor=False) / "config.toml"
+
+
+def _project_layer(cwd: Path) -> Layer | None:
+    for folder in (cwd, *cwd.parents):
+        for name, read in (("vcache.toml", _own_table), ("pyproject.toml", _tool_table)):
+            path = folder / name
+            table = read(path)
+            if table is not None:
+                return Layer("project", _named(table), path)
+    return None
+
+
+def _user_layer(path: Path) -> Layer | None:
+    table = _own_table(path)
+    return None if table is None else Layer("user", _named(table), path)
+
+
+def _named(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("-", "_"): value for name, value in table.items()}
+
+
+def _own_table(path: Path) -> dict[str, Any] | None:
+    data = _read(path)
+    if data is None:
+        return None
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML: {error}", hint="correct the file") from error
+
+
+def _tool_table(path: Path) -> dict[str, Any] | None:
+    data = _read(path)
+    if data is None or b"vcache" not in data:  # a project's file is none of our business then
+        return None
+    table = (_own_table(path) or {}).get("tool", {}).get("vcache")
+    if table is None or isinstance(table, dict):
+        return table
+    raise UsageError(f"{path}: `tool.vcache` should be a table, found {type(table).__name__}")
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except OSError as error:
+        message = f"{path}: cannot be read: {os.strerror(error.errno or 0)}"
+        raise AccessError(message, hint=f"make {path} readable, or move it away") from error

@@ -1,0 +1,126 @@
+"""Layers to one frozen value: pure, so that what wins can be tested without files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.config.files import Layer, load_layers
+from vcache_cli.config.settings import RESERVED, SETTINGS, Setting
+from vcache_cli.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Settings", "load_settings", "resolve", "unknown_variables"]
+
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+NOT_SETTINGS = frozenset({"VCACHE_DEBUG"})
+"""Variables of ours that are no settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Resolved settings. None is: not set, so the command or the machine decides."""
+
+    store: Path
+    model: str | None = None
+    target: str = "native"
+    stage: str = "features"
+    profile: str = "transformers-pil-5"
+    backend: str | None = None
+    dtype: str = "bfloat16"
+    workers: int | None = None
+    batch_size: int | None = None
+    on_error: str = "skip"
+    max_errors: str | None = None
+    """A number of items, or a percentage such as ``5%``."""
+    max_size: int | None = None
+    """Bytes; None is no cap."""
+    min_free: int | None = None
+    """Bytes; None is no minimum."""
+    on_full: str = "stop"
+    grace: float = 600.0
+    """Seconds."""
+    yes: bool = False
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Where each setting comes from: a flag, a variable, a file or ``default``."""
+
+    def as_json(self) -> dict[str, dict[str, Any]]:
+        """Each setting that has a value, with its origin; sizes in bytes, ages in seconds."""
+        shown = {name: getattr(self, name) for name in _BY_NAME}
+        shown["store"] = str(self.store)
+        return {
+            name: {"value": value, "origin": self.origins[name]}
+            if value is not None
+            else {"origin": self.origins[name]}
+            for name, value in shown.items()
+        }
+
+
+def load_settings(flags: Mapping[str, Any], *, environ: Mapping[str, str], cwd: Path) -> Settings:
+    """The settings of a command that was given `flags`.
+
+    Raises:
+        UsageError: an unknown key or a bad value, named with its place and what is expected.
+        RefusedError: a project's file sets what runs code or deletes.
+        AccessError: a settings file cannot be read.
+    """
+    from platformdirs import user_cache_path
+
+    layers = load_layers(flags, environ=environ, cwd=cwd)
+    return resolve(layers, default_store=user_cache_path("vcache", appauthor=False))
+
+
+def resolve(layers: Sequence[Layer], *, default_store: Path) -> Settings:
+    """The strongest value of each setting; every layer is checked, the beaten ones too. Pure.
+
+    Raises:
+        UsageError: an unknown key or a bad value.
+        RefusedError: a project's file sets what runs code or deletes.
+    """
+    values: dict[str, Any] = {"store": str(default_store)}
+    values |= {s.name: s.default for s in SETTINGS if s.name != "store"}
+    origins = dict.fromkeys(_BY_NAME, "default")
+    for layer in reversed(layers):
+        for name, raw in layer.values.items():
+            values[name] = _parsed(layer, name, raw)
+            origins[name] = layer.origin(name)
+    store = Path(values.pop("store"))
+    return Settings(store=store, origins=origins, **values)
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """Variables that start like ours but set nothing: most likely misspelt."""
+    known = {setting.variable for setting in SETTINGS} | NOT_SETTINGS
+    return sorted(name for name in environ if name.startswith("VCACHE_") and name not in known)
+
+
+def _parsed(layer: Layer, name: str, raw: object) -> Any:  # noqa: ANN401  each setting's own type
+    setting = _BY_NAME.get(name)
+    if layer.kind == "project" and (name in RESERVED or (setting and not setting.project)):
+        raise RefusedError(
+            f"{layer.path}: a project's file cannot set `{name}`: it runs code or deletes",
+            hint=f"remove it there; give the flag, or set it in your own settings file: `{name}`",
+        )
+    if setting is None:
+        known = ", ".join(sorted(_BY_NAME))
+        raise UsageError(f"{layer.path}: unknown setting `{name}`", hint=f"known: {known}")
+    try:
+        return _located(setting, setting.parse(raw), layer)
+    except (ValueError, UsageError):
+        place = f"{layer.path}: `{name}`" if layer.path else f"`{layer.origin(name)}`"
+        raise UsageError(f"{place}: expected {setting.expected}, got `{raw}`") from None
+
+
+def _located(setting: Setting, value: Any, layer: Layer) -> Any:  # noqa: ANN401  as parsed
+    if not setting.path:
+        return value
+    path = Path(value).expanduser() if value.startswith("~") else Path(value)
+    if layer.path is None or path.is_absolute():
+        return str(path) if value.startswith("~") else value
+    beside = layer.path.parent / path
+    # A model may be a name instead of a folder: only what is there is taken for a folder.
+    return str(beside) if setting.name == "store" or beside.is_dir() else value

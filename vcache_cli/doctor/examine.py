@@ -1,0 +1,85 @@
+"""All checks in one go."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.doctor.checks import Check, State
+from vcache_cli.doctor.machine import (
+    check_clock,
+    check_codecs,
+    check_open_files,
+    check_packages,
+    check_python,
+    package_versions,
+)
+from vcache_cli.doctor.speed import Backends, check_backends, measure_backends
+from vcache_cli.doctor.store import check_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Diagnosis", "examine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What the doctor found."""
+
+    checks: tuple[Check, ...]
+    versions: Mapping[str, str]
+    backends: Backends
+    not_checked: tuple[str, ...]
+    """What cannot be looked at from here, said so that nobody takes it for well."""
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """What keeps vcache from working."""
+        return tuple(check for check in self.checks if check.state is State.FAIL)
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of ``vcache.doctor/1``."""
+        return {
+            "checks": [check.as_json() for check in self.checks],
+            "versions": dict(self.versions),
+            "backend": self.backends.as_json(),
+            "backends": dict(self.backends.gflops),
+            "not_checked": list(self.not_checked),
+        }
+
+
+def examine(store: Path) -> Diagnosis:
+    """Look at the machine and at `store`. Changes nothing; takes about a second."""
+    versions = package_versions()
+    codecs = _codec_versions()
+    backends = measure_backends()
+    checks = (
+        check_python(),
+        check_packages(versions),
+        check_open_files(),
+        check_clock(),
+        check_codecs(codecs),
+        *check_backends(backends),
+        *check_store(store),
+    )
+    return Diagnosis(checks, {**versions, **codecs}, backends, _not_checked(backends))
+
+
+def _codec_versions() -> dict[str, str]:
+    try:
+        from vcache_cli import media
+    except ImportError:  # Pillow is missing: its own check says so
+        return {}
+    return media.versions()
+
+
+def _not_checked(backends: Backends) -> tuple[str, ...]:
+    missing = ["whether a running server finds the entries: no server is asked"]
+    if platform.system() != "Darwin":
+        missing.append("Metal: only a Mac has it")
+    if "mlx" not in backends.gflops:
+        missing.append("MLX: no backend of it can be used here")
+    return tuple(missing)

@@ -1,0 +1,120 @@
+"""Checks of a store: is it one, where does it lie, may we work in it, who else does."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vcache_cli import registry
+from vcache_cli.doctor.checks import Check, State
+from vcache_cli.doctor.locks import lock_holders
+from vcache_cli.errors import VcacheError
+from vcache_cli.store.filesystem import filesystem_of
+from vcache_cli.store.meta import StoreMeta, StoreRoot, check_trust, read_meta, vcache_dir
+
+if TYPE_CHECKING:
+    from typing import Final
+
+    from vcache_cli.protocols import Target
+
+__all__ = ["check_store"]
+
+_LOW_BYTES: Final = 1024**3
+
+
+def check_store(path: Path) -> list[Check]:
+    """Everything that can be said of the store at `path`, also where there is none yet."""
+    place = _nearest(path)
+    checks = [_filesystem(place), _space(place)]
+    if place != path:
+        return [
+            Check("store", State.OK, f"{path}: no store yet; the first warm makes one"),
+            *checks,
+            _writable(place),
+        ]
+    try:
+        meta = read_meta(path)
+    except VcacheError as error:
+        return [Check("store", State.FAIL, error.message, error.hint or "see the message"), *checks]
+    text = f"{path}: target {meta.target}, format {meta.format}, {meta.shared}"
+    checks = [Check("store", State.OK, text), *checks, _writable(path), _trust(path, meta)]
+    return [*checks, _locks(path), _index(vcache_dir(path) / "index.sqlite")]
+
+
+def _nearest(path: Path) -> Path:
+    """`path`, or the closest folder above it that is there."""
+    return next((each for each in (path, *path.parents) if os.path.lexists(each)), Path("/"))
+
+
+def _filesystem(place: Path) -> Check:
+    found = filesystem_of(place)
+    if found.network:
+        message = f"{found.type}, a network file system: locks and the index may not work there"
+        return Check("filesystem", State.WARN, message, "keep the store on a local disk")
+    kind = found.type or "unknown (the system does not say)"
+    return Check("filesystem", State.OK, f"{kind}" + ("" if found.network is None else ", local"))
+
+
+def _space(place: Path) -> Check:
+    free = filesystem_of(place).free_bytes
+    if free is None:
+        return Check("space", State.WARN, "free space is not known", f"look with `df {place}`")
+    message = f"{free / 1024**3:.1f} GiB free"
+    if free < _LOW_BYTES:
+        fix = "free some space, or run `vcache prune --max-size SIZE`"
+        return Check("space", State.WARN, message, fix)
+    return Check("space", State.OK, message)
+
+
+def _writable(place: Path) -> Check:
+    facts = place.stat()
+    mode = f"uid {facts.st_uid}, mode {stat.S_IMODE(facts.st_mode):04o}"
+    if os.statvfs(place).f_flag & os.ST_RDONLY:
+        fix = "mount it writable, or choose another --store; reading works"
+        return Check("writable", State.WARN, f"{place}: mounted read-only", fix)
+    if os.access(place, os.W_OK | os.X_OK):
+        return Check("writable", State.OK, f"{place}: writable ({mode})")
+    fix = f"sudo chown -R {os.geteuid()} {place}, or choose another --store; reading works"
+    message = f"{place}: not writable for uid {os.geteuid()} ({mode})"
+    return Check("writable", State.WARN, message, fix)
+
+
+def _trust(path: Path, meta: StoreMeta) -> Check:
+    try:
+        target: Target = registry.load("targets", meta.target)()
+        check_trust(StoreRoot(path, target.layout, meta))
+    except VcacheError as error:
+        return Check("trust", State.FAIL, error.message, error.hint or "see the message")
+    return Check("trust", State.OK, "only its owner can have written it")
+
+
+def _locks(path: Path) -> Check:
+    holders = lock_holders(vcache_dir(path) / "locks")
+    if holders is None:
+        return Check("locks", State.OK, "this system does not list who holds them")
+    if not holders:
+        return Check("locks", State.OK, "nobody holds a lock")
+    shown = ", ".join(f"{name} by process {pid}" for name, pid in holders)
+    return Check("locks", State.OK, f"held: {shown}; they end with their process")
+
+
+def _index(path: Path) -> Check:
+    if not path.exists():
+        return Check("index", State.OK, "not there; it is rebuilt when it is needed")
+    fix = f"nothing is lost: rm {path}"
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=1)) as connection:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.OperationalError as error:
+        return Check("index", State.WARN, f"cannot be examined now: {error}", "try again later")
+    except sqlite3.DatabaseError as error:
+        return Check("index", State.WARN, f"damaged: {error}", fix)
+    if found != "ok":
+        return Check("index", State.WARN, f"damaged: {found}", fix)
+    return Check("index", State.OK, "whole")
