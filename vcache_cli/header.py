@@ -1,0 +1,283 @@
+"""Strict codec of safetensors headers: what is read is checked before any library sees it.
+
+The format allows less than its readers accept: a negative or fractional shape, overlapping
+tensors and duplicate keys are taken by some of them, and one of these crashes the process at
+the next operation. So an accepted header here is a subset of what every known reader accepts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from vcache_cli.errors import InvalidEntryError
+from vcache_cli.tensor import ITEMSIZE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import NoReturn
+
+__all__ = [
+    "LENGTH_BYTES",
+    "Header",
+    "HeaderLimits",
+    "TensorSpec",
+    "build_header",
+    "canonical_order",
+    "header_length",
+    "parse_header",
+]
+
+LENGTH_BYTES: Final = 8
+"""Bytes of the little-endian length that a file starts with."""
+
+_MAX_SIDE: Final = 2**31
+_MAX_BITS: Final = 2**63
+"""Beyond this, readers that multiply in 64 bits overflow, a side of 0 elsewhere or not."""
+
+
+_SPEC_KEYS: Final = frozenset({"dtype", "shape", "data_offsets"})
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderLimits:
+    """What a layout's files may hold; anything beyond is not an entry."""
+
+    max_header_bytes: int = 65_536
+    """Longest JSON header, bytes, padding included."""
+    max_tensors: int = 64
+    max_ndim: int = 8
+    max_file_bytes: int = 2 * 1024**3
+    """Largest file, bytes."""
+    alignment_bytes: int = 64
+    """The tensors' data starts at a multiple of this."""
+    name_pattern: str = r"[a-z0-9_.]{1,64}"
+    """What a tensor's name matches, whole."""
+    dtypes: frozenset[str] = frozenset({"BF16", "F16", "F32", "I32", "I64", "U8", "U32", "BOOL"})
+    foreign_dtypes: bool = False
+    """Tensors of other dtypes may lie there too; their sizes are not checked against a shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Where one tensor lies."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    """First byte, counted from the end of the header."""
+    end: int
+    """One past the last byte, counted from the end of the header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A checked header."""
+
+    metadata: Mapping[str, str]
+    tensors: tuple[TensorSpec, ...]
+    """In the order in which they lie in the file."""
+    data_start: int = field(default=0)
+    """Where the tensors' data starts in the file, bytes."""
+
+
+def _reject(message: str) -> NoReturn:
+    raise InvalidEntryError(message, finding="header")
+
+
+def header_length(prefix: bytes, file_bytes: int, limits: HeaderLimits) -> int:
+    """Bytes of the JSON header that `prefix` (the file's first 8 bytes) announces.
+
+    Raises:
+        InvalidEntryError: too short, too long, beyond the end of the file, or misaligned.
+    """
+    if file_bytes > limits.max_file_bytes:
+        _reject(f"file has {file_bytes} bytes, at most {limits.max_file_bytes} are allowed")
+    if len(prefix) < LENGTH_BYTES:
+        _reject(f"file has {len(prefix)} bytes, a header needs more")
+    length = int.from_bytes(prefix[:LENGTH_BYTES], "little")
+    if not 2 <= length <= limits.max_header_bytes:  # `{}` is the shortest header
+        _reject(f"header of {length} bytes, 2 to {limits.max_header_bytes} are allowed")
+    if LENGTH_BYTES + length > file_bytes:
+        _reject(f"header of {length} bytes in a file of {file_bytes} bytes")
+    if (LENGTH_BYTES + length) % limits.alignment_bytes:
+        _reject(
+            f"data starts at {LENGTH_BYTES + length}, not at a multiple of {limits.alignment_bytes}"
+        )
+    return length
+
+
+def parse_header(raw: bytes, payload_bytes: int, limits: HeaderLimits) -> Header:
+    """The header in `raw` (the JSON alone), checked against `payload_bytes` of tensor data.
+
+    Raises:
+        InvalidEntryError: anything that the format or `limits` do not allow.
+    """
+    table = _load_table(raw)
+    metadata = _checked_metadata(table.pop("__metadata__", {}))
+    if len(table) > limits.max_tensors:
+        _reject(f"{len(table)} tensors, at most {limits.max_tensors} are allowed")
+    is_name = _name_matcher(limits.name_pattern)
+    specs = [_checked_spec(name, value, is_name, limits) for name, value in table.items()]
+    if len(specs) > 1:
+        specs.sort(key=_place)
+    _check_cover(specs, payload_bytes)
+    return Header(metadata, tuple(specs), LENGTH_BYTES + len(raw))
+
+
+@cache
+def _name_matcher(pattern: str) -> Callable[[str], object]:
+    return re.compile(pattern).fullmatch
+
+
+def _place(spec: TensorSpec) -> tuple[int, int]:
+    return spec.begin, spec.end
+
+
+def _load_table(raw: bytes) -> dict[str, Any]:
+    body = raw.rstrip(b" ")
+    if not (body.startswith(b"{") and body.endswith(b"}")):
+        _reject("header is not a JSON object padded with spaces")
+    try:
+        text = body.decode("utf-8")
+        table: dict[str, Any] = _DECODER.decode(text)
+    except (ValueError, RecursionError) as error:
+        _reject(f"header is not valid JSON: {error}")
+    if "\\u" in text:
+        _check_surrogates(table)
+    return table
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        raise ValueError("duplicate key")
+    return table
+
+
+def _natural(text: str) -> int:
+    if text.startswith("-"):
+        raise ValueError(f"negative number {text[:16]}")
+    return int(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"not a whole number: {text[:16]}")
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_int=_natural,
+    parse_float=_no_number,
+    parse_constant=_no_number,
+)
+"""Made once: making one costs as much as a header."""
+
+
+def _check_surrogates(value: object) -> None:
+    """Refuse lone surrogates, which JSON can spell and other parsers refuse."""
+    if isinstance(value, str):
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            _reject(f"header holds text that is not Unicode: {error.reason}")
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _check_surrogates(key)
+            _check_surrogates(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_surrogates(inner)
+
+
+def _checked_metadata(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        _reject("`__metadata__` is not an object")
+    for key, text in value.items():
+        if type(text) is not str:
+            _reject(f"metadata `{key}` is not a string")
+    return value
+
+
+def _checked_spec(
+    name: str, value: object, is_name: Callable[[str], object], limits: HeaderLimits
+) -> TensorSpec:
+    if not is_name(name):
+        _reject(f"tensor name {name[:64]!r} is not allowed")
+    if not isinstance(value, dict) or value.keys() != _SPEC_KEYS:
+        _reject(f"tensor `{name}` does not have exactly dtype, shape and data_offsets")
+    dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
+    if type(dtype) is not str or dtype not in limits.dtypes:
+        _reject(f"tensor `{name}` has dtype {str(dtype)[:16]!r}, which is not allowed")
+    if not _is_naturals(shape) or len(shape) > limits.max_ndim:
+        _reject(f"tensor `{name}` has no valid shape")
+    if not _is_naturals(offsets) or len(offsets) != 2:
+        _reject(f"tensor `{name}` has no valid data_offsets")
+    begin, end = offsets
+    if end - begin != _size_bytes(name, dtype, shape):
+        _reject(f"tensor `{name}` {dtype}{shape} does not fit its data_offsets")
+    return TensorSpec(name, dtype, tuple(shape), begin, end)
+
+
+def _is_naturals(value: object) -> bool:
+    return isinstance(value, list) and all(type(side) is int for side in value)
+
+
+def _size_bytes(name: str, dtype: str, shape: list[int]) -> int:
+    itemsize_bytes = ITEMSIZE_BYTES[dtype]
+    size_bytes = math.prod(shape, start=itemsize_bytes)
+    if shape and max(shape) >= _MAX_SIDE:
+        _reject(f"tensor `{name}` has a side of {_MAX_SIDE} or more")
+    if 8 * (size_bytes or math.prod(filter(None, shape), start=itemsize_bytes)) >= _MAX_BITS:
+        _reject(f"tensor `{name}` has sides whose product overflows")
+    return size_bytes
+
+
+def _check_cover(specs: list[TensorSpec], payload_bytes: int) -> None:
+    position = 0
+    for spec in specs:
+        if spec.begin != position:
+            _reject(f"tensor `{spec.name}` starts at {spec.begin}, expected {position}")
+        position = spec.end
+    if position != payload_bytes:
+        _reject(f"tensors cover {position} bytes, the file holds {payload_bytes}")
+
+
+def canonical_order(names_and_dtypes: Mapping[str, str]) -> list[str]:
+    """Names by descending itemsize, then name, so that every tensor is aligned without holes.
+
+    >>> canonical_order({"b": "U8", "a": "F32", "c": "I64"})
+    ['c', 'a', 'b']
+    """
+    return sorted(
+        names_and_dtypes, key=lambda name: (-ITEMSIZE_BYTES[names_and_dtypes[name]], name)
+    )
+
+
+def build_header(
+    metadata: Mapping[str, str],
+    tensors: Mapping[str, tuple[str, tuple[int, ...]]],
+    *,
+    alignment_bytes: int = 64,
+) -> bytes:
+    """Length and JSON header of a file that holds `tensors` in the order given.
+
+    Args:
+        metadata: string to string; written with sorted keys.
+        tensors: name to (dtype, shape), in file order.
+        alignment_bytes: the header is padded with spaces so that the data starts at a multiple.
+    """
+    table: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))} if metadata else {}
+    position = 0
+    for name, (dtype, shape) in tensors.items():
+        end = position + math.prod(shape) * ITEMSIZE_BYTES[dtype]
+        table[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [position, end]}
+        position = end
+    body = json.dumps(table, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    body += b" " * (-(LENGTH_BYTES + len(body)) % alignment_bytes)
+    return len(body).to_bytes(LENGTH_BYTES, "little") + body

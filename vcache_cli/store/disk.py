@@ -1,0 +1,180 @@
+"""A store on disk, as a tier: get may miss, and never raises."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from collections import deque
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from vcache_cli.entry import Entry
+from vcache_cli.errors import InvalidEntryError, UsageError, VcacheError
+from vcache_cli.store.budget import Budget
+from vcache_cli.store.files import FileOps, OsFiles
+from vcache_cli.store.locks import gc_lock, write_lock
+from vcache_cli.store.meta import StoreRoot, check_trust, vcache_dir
+from vcache_cli.store.pool import EntryWriter
+from vcache_cli.store.reader import read_file
+from vcache_cli.store.writer import Publisher, pack_entry
+
+__all__ = ["DiskStore", "Finding"]
+
+_TOUCH_SECONDS: Final = 3600.0
+_DEAD_TEMP_SECONDS: Final = 3600.0
+_MAX_FINDINGS: Final = 1000
+_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
+_KINDS: Final = {errno.ELOOP: "symlink", errno.EACCES: "mode", errno.EPERM: "mode"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Why a get missed although something was there."""
+
+    key: str
+    path: str
+    """Below the root; empty where the key is none of this layout."""
+    kind: str
+    """A kind of ``vcache.verify/1``, or ``key``, ``memory``."""
+    message: str
+
+
+class DiskStore:
+    """Entries in a directory. `get` and `contains` from any thread, without lock or index.
+
+    Args:
+        root: the store.
+        mode: ``r`` changes nothing on the disk; ``w`` holds the shared write lock until `close`.
+        files: the system calls.
+
+    Raises:
+        RefusedError: someone else could have filled the store.
+        AccessError, StoreFullError, LockBusyError: with mode ``w``, it cannot be written.
+    """
+
+    def __init__(
+        self, root: StoreRoot, *, mode: Literal["r", "w"] = "r", files: FileOps | None = None
+    ) -> None:
+        self.root = root
+        self.findings: deque[Finding] = deque(maxlen=_MAX_FINDINGS)
+        self._files = files or OsFiles()
+        self._base = os.fspath(root.path)
+        self._held = contextlib.ExitStack()
+        self._publisher: Publisher | None = None
+        check_trust(root)
+        if mode == "w":
+            self._held.enter_context(write_lock(root))
+            self._publisher = Publisher(self._files, root)
+            _sweep_dead_temps(root, time.time())
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def get(self, key: str) -> Entry | None:
+        """The entry, read and verified whole; None where it is absent or anything is odd.
+
+        What was odd is in `findings`, the last thousand of them. Never raises.
+        """
+        relative = ""
+        try:
+            relative = self.root.layout.path_of(key)
+            return read_file(self._files, f"{self._base}/{relative}", relative, self.root.layout)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                kind = _KINDS.get(error.errno or 0, "io_error")
+                self._find(key, relative, kind, error.strerror or str(error))
+        except InvalidEntryError as error:
+            self._find(key, relative, error.finding, error.message)
+        except ValueError as error:
+            self._find(key, relative, "key", str(error))
+        except MemoryError:
+            self._find(key, relative, "memory", "the entry does not fit into memory")
+        return None
+
+    def contains(self, key: str) -> bool:
+        """True where a regular file lies in the key's place; says nothing of damage."""
+        return self.stat(key) is not None
+
+    def stat(self, key: str) -> os.stat_result | None:
+        """Stat of the key's file; None where there is no regular file."""
+        try:
+            facts = self._files.lstat(f"{self._base}/{self.root.layout.path_of(key)}")
+        except (OSError, ValueError):
+            return None
+        return facts if stat.S_ISREG(facts.st_mode) else None
+
+    def touch(self, key: str) -> None:
+        """Note that the entry was used: its mtime becomes now, at most once an hour.
+
+        Best effort: nothing happens where it is absent, not ours or on a read-only disk. A time
+        in the future is brought back to now.
+        """
+        facts = self.stat(key)
+        if facts and not 0 <= time.time() - facts.st_mtime < _TOUCH_SECONDS:
+            with contextlib.suppress(OSError):
+                self._files.touch(f"{self._base}/{self.root.layout.path_of(key)}")
+
+    def _find(self, key: str, path: str, kind: str, message: str) -> None:
+        self.findings.append(Finding(key, path, kind, message))
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def put(self, entry: Entry) -> int:
+        """Write the entry, replacing what was there; bytes of its file, durable on return.
+
+        Raises:
+            InvalidEntryError: the layout has no file for such an entry.
+            StoreFullError, AccessError: see `Publisher.publish`.
+            OSError: the disk failed in another way.
+            UsageError: the store was not opened for writing.
+        """
+        publisher = self._writable()
+        packed = pack_entry(entry, self.root.layout)
+        publisher.sync(publisher.publish(packed))
+        return packed.size_bytes
+
+    def writer(self, threads: int = 4, budget: Budget | None = None) -> EntryWriter:
+        """A pool of writers, to be closed before the store is.
+
+        Raises:
+            UsageError: the store was not opened for writing.
+        """
+        return EntryWriter(self._writable(), threads=threads, budget=budget)
+
+    def _writable(self) -> Publisher:
+        if self._publisher is None:
+            raise UsageError(f'{self._base} is not open for writing (`mode="w"`)')
+        return self._publisher
+
+    # --- end ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give the write lock back; reading goes on working."""
+        self._publisher = None
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _sweep_dead_temps(root: StoreRoot, now: float) -> None:
+    """Remove what killed writers left; no writer needs an hour for one file."""
+    folder = str(vcache_dir(root.path) / "tmp")
+    with contextlib.suppress(OSError, VcacheError), gc_lock(root), os.scandir(folder) as found:
+        for item in found:
+            facts = item.stat(follow_symlinks=False)
+            if now - facts.st_mtime > _DEAD_TEMP_SECONDS:
+                os.unlink(item.path)

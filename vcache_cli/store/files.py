@@ -1,0 +1,197 @@
+"""The one place where the store calls the operating system, so that faults can be injected."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from vcache_cli.errors import AccessError, StoreFullError, VcacheError
+
+__all__ = [
+    "DIRECTORY_FLAGS",
+    "READ_FLAGS",
+    "TEMP_FLAGS",
+    "FileOps",
+    "OsFiles",
+    "explained",
+    "make_directory",
+    "sync_directory",
+    "write_all",
+]
+
+READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Never follows a link, never waits for the other end of a pipe that lies where a file should."""
+TEMP_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_CHUNK_BYTES: Final = 64 * 1024 * 1024
+"""Some systems refuse a single write of more than 2 GiB."""
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DENIED: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
+
+
+class FileOps(Protocol):
+    """System calls that the store makes on files. Any thread; each raises `OSError`."""
+
+    def open(self, path: str, flags: int, mode: int = 0o600, /) -> int:
+        """A descriptor, as `os.open`."""
+        ...
+
+    def close(self, fd: int, /) -> None:
+        """Close a descriptor."""
+        ...
+
+    def fstat(self, fd: int, /) -> os.stat_result:
+        """What a descriptor refers to."""
+        ...
+
+    def lstat(self, path: str, /) -> os.stat_result:
+        """What lies at `path`; a link is not followed."""
+        ...
+
+    def readv(self, fd: int, buffers: Sequence[memoryview], /) -> int:
+        """Bytes read into `buffers`; may be fewer than they hold, 0 at the end."""
+        ...
+
+    def write(self, fd: int, data: bytes | memoryview, /) -> int:
+        """Bytes of `data` written; may be fewer than it has."""
+        ...
+
+    def fchmod(self, fd: int, mode: int, /) -> None:
+        """Set the permission bits, whatever the umask."""
+        ...
+
+    def fsync(self, fd: int, /) -> None:
+        """Return once the file's data, or the directory's names, are on the disk."""
+        ...
+
+    def replace(self, source: str, target: str, /) -> None:
+        """Rename over whatever is at `target`, atomically."""
+        ...
+
+    def link(self, source: str, target: str, /) -> None:
+        """A second name for a file; fails where `target` exists."""
+        ...
+
+    def unlink(self, path: str, /) -> None:
+        """Remove a name."""
+        ...
+
+    def mkdir(self, path: str, mode: int = 0o700, /) -> None:
+        """Make a directory; fails where there is one."""
+        ...
+
+    def touch(self, path: str, /) -> None:
+        """Set the file's times to now; a link is not followed."""
+        ...
+
+    def free_bytes(self, path: str, /) -> int:
+        """Bytes that we may still write on the filesystem of `path`."""
+        ...
+
+
+class OsFiles:
+    """The real ones. Holds nothing; any thread; picklable."""
+
+    open = staticmethod(os.open)
+    close = staticmethod(os.close)
+    fstat = staticmethod(os.fstat)
+    lstat = staticmethod(os.lstat)
+    readv = staticmethod(os.readv)
+    write = staticmethod(os.write)
+    fchmod = staticmethod(os.fchmod)
+    fsync = staticmethod(os.fsync)
+    replace = staticmethod(os.replace)
+    link = staticmethod(os.link)
+    unlink = staticmethod(os.unlink)
+    mkdir = staticmethod(os.mkdir)
+
+    @staticmethod
+    def touch(path: str, /) -> None:
+        """Set the file's times to now; a link is not followed."""
+        os.utime(path, follow_symlinks=False)
+
+    @staticmethod
+    def free_bytes(path: str, /) -> int:
+        """Bytes that we may still write on the filesystem of `path`."""
+        facts = os.statvfs(path)
+        return facts.f_bavail * facts.f_frsize
+
+
+def sync_directory(files: FileOps, path: str) -> None:
+    """Make the names in the directory at `path` durable."""
+    fd = files.open(path, DIRECTORY_FLAGS)
+    try:
+        files.fsync(fd)
+    finally:
+        with contextlib.suppress(OSError):  # nothing was written through this descriptor
+            files.close(fd)
+
+
+def make_directory(files: FileOps, path: str, mode: int) -> bool:
+    """Make a directory with `mode`, whatever the umask; False where it was there before."""
+    try:
+        files.mkdir(path, 0o700)
+    except FileExistsError:
+        return False
+    fd = files.open(path, DIRECTORY_FLAGS)
+    try:
+        files.fchmod(fd, mode)
+    finally:
+        files.close(fd)
+    return True
+
+
+def write_all(files: FileOps, fd: int, data: bytes | memoryview) -> None:
+    """Write all of `data`, however little the system takes at a time."""
+    view, done = memoryview(data), 0
+    while done < len(view):
+        count = files.write(fd, view[done : done + _CHUNK_BYTES])
+        if count <= 0:
+            raise OSError(errno.EIO, "the system wrote nothing")
+        done += count
+
+
+@contextlib.contextmanager
+def explained(files: FileOps, path: str, *, needed_bytes: int | None = None) -> Iterator[None]:
+    """Turn an `OSError` met while writing below `path` into the error that it stands for.
+
+    Raises:
+        StoreFullError: no space, or beyond a quota; the message has needed and free bytes.
+        AccessError: not permitted, or a read-only filesystem.
+        OSError: the disk failed in another way.
+    """
+    try:
+        yield
+    except OSError as error:
+        failure = _failure(error, files, path, needed_bytes)
+        if failure is None:
+            raise
+        raise failure from error
+
+
+def _failure(
+    error: OSError, files: FileOps, path: str, needed_bytes: int | None
+) -> VcacheError | None:
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        needed = f"{needed_bytes} bytes needed, " if needed_bytes is not None else ""
+        return StoreFullError(
+            f"{path}: {reason} ({needed}{_free(files, path)})",
+            hint="make room, or run `vcache prune --max-size SIZE`",
+        )
+    if error.errno in _DENIED:
+        return AccessError(
+            f"{error.filename or path}: {reason}",
+            hint="`vcache doctor` shows owner, mode and mount",
+        )
+    return None
+
+
+def _free(files: FileOps, path: str) -> str:
+    try:
+        return f"{files.free_bytes(path)} bytes free"
+    except OSError:
+        return "free space unknown"

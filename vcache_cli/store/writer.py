@@ -1,0 +1,179 @@
+"""Publishing an entry: canonical bytes, temp file, fsync, replace, fsync of the directory."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from vcache_cli.entry import Entry
+from vcache_cli.errors import InvalidEntryError
+from vcache_cli.header import LENGTH_BYTES, build_header, canonical_order, parse_header
+from vcache_cli.protocols import Layout
+from vcache_cli.store.checksum import BLANK, DIGITS, STEP_BYTES, Checksum, digits_at
+from vcache_cli.store.files import (
+    TEMP_FLAGS,
+    FileOps,
+    explained,
+    make_directory,
+    sync_directory,
+    write_all,
+)
+from vcache_cli.store.meta import StoreRoot, vcache_dir, write_meta
+
+__all__ = ["Packed", "Publisher", "pack_entry"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """The bytes of an entry's file."""
+
+    relative: str
+    """Path below the root."""
+    parts: Sequence[bytes | memoryview]
+    """Header first, then each tensor in file order."""
+    size_bytes: int
+
+
+def pack_entry(entry: Entry, layout: Layout) -> Packed:
+    """The canonical file of `entry`, its header read back by the strict reader.
+
+    Raises:
+        InvalidEntryError: the layout has no file for such an entry.
+    """
+    relative = _path_of(entry.key, layout)
+    metadata, tensors = layout.pack(entry)
+    field = layout.checksum_field
+    if field:
+        metadata = {**metadata, field: BLANK.decode("ascii")}
+    names = canonical_order({name: tensor.dtype for name, tensor in tensors.items()})
+    header = build_header(
+        metadata,
+        {name: (tensors[name].dtype, tensors[name].shape) for name in names},
+        alignment_bytes=layout.limits.alignment_bytes,
+    )
+    data = [memoryview(tensors[name].data).cast("B") for name in names if tensors[name].size_bytes]
+    size_bytes = len(header) + sum(map(len, data))
+    _read_back(header, relative, size_bytes, layout)
+    if field:
+        header = _with_checksum(header, data, field)
+    return Packed(relative, [header, *data], size_bytes)
+
+
+def _path_of(key: str, layout: Layout) -> str:
+    try:
+        return layout.path_of(key)
+    except ValueError as error:
+        raise InvalidEntryError(str(error), finding="key_mismatch") from error
+
+
+def _read_back(header: bytes, relative: str, size_bytes: int, layout: Layout) -> None:
+    """Nothing is written that a get would refuse."""
+    limits = layout.limits
+    if size_bytes > limits.max_file_bytes or len(header) > LENGTH_BYTES + limits.max_header_bytes:
+        raise InvalidEntryError(
+            f"{size_bytes} bytes with a header of {len(header)}, at most "
+            f"{limits.max_file_bytes} and {limits.max_header_bytes} are allowed",
+            finding="size",
+        )
+    read = parse_header(header[LENGTH_BYTES:], size_bytes - len(header), limits)
+    layout.unpack(relative, read.metadata, {})
+
+
+def _with_checksum(header: bytes, data: Sequence[memoryview], field: str) -> bytes:
+    at = digits_at(header, field)
+    checksum = Checksum(header, at)
+    for view in data:
+        for start in range(0, len(view), STEP_BYTES):
+            checksum.update(view[start : start + STEP_BYTES])
+    return header[:at] + checksum.hexdigest().encode("ascii") + header[at + DIGITS :]
+
+
+def _check_size(found_bytes: int, written_bytes: int) -> None:
+    if found_bytes != written_bytes:
+        raise OSError(errno.EIO, f"{written_bytes} bytes written, the file has {found_bytes}")
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Writes packed entries below a root. Any thread."""
+
+    files: FileOps
+    root: StoreRoot
+
+    def publish(self, packed: Packed) -> tuple[str, ...]:
+        """Put the file in its place, replacing what was there.
+
+        The file's data is durable; its name is, once the returned directories are synced.
+
+        Raises:
+            StoreFullError: no space, or beyond a quota.
+            AccessError: not permitted, or a read-only filesystem.
+            OSError: the disk failed in another way. No temp is left behind in any case.
+        """
+        root = str(self.root.path)
+        shard = f"{root}/{packed.relative.rpartition('/')[0]}"
+        temp = str(vcache_dir(root) / "tmp" / secrets.token_hex(16))
+        with explained(self.files, root, needed_bytes=packed.size_bytes):
+            made = self._make_shard(shard)
+            try:
+                self._write(temp, packed)
+                self.files.replace(temp, f"{root}/{packed.relative}")
+            except BaseException:
+                with contextlib.suppress(OSError):  # what was never made, or is swept, is gone
+                    self.files.unlink(temp)
+                raise
+        return (shard, root) if made else (shard,)
+
+    def present_bytes(self, packed: Packed) -> int:
+        """Bytes of the file that `publish` would replace; 0 where there is none."""
+        try:
+            return self.files.lstat(f"{self.root.path}/{packed.relative}").st_size
+        except OSError:
+            return 0
+
+    def sync(self, directories: Iterable[str]) -> None:
+        """Make the names in `directories` durable.
+
+        Raises:
+            StoreFullError, AccessError, OSError: as `publish`.
+        """
+        with explained(self.files, str(self.root.path)):
+            for directory in directories:
+                sync_directory(self.files, directory)
+
+    def _make_shard(self, shard: str) -> bool:
+        """Make the directory where it is missing; True where its own name may not be durable."""
+        try:
+            found = self.files.lstat(shard)
+        except FileNotFoundError:
+            make_directory(self.files, shard, self.root.meta.modes.directory)
+            return True
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), shard)
+        return False
+
+    def _write(self, temp: str, packed: Packed) -> None:
+        fd = self._open_temp(temp)
+        try:
+            for part in packed.parts:
+                write_all(self.files, fd, part)
+            _check_size(self.files.fstat(fd).st_size, packed.size_bytes)
+            self.files.fchmod(fd, self.root.meta.modes.entry)
+            self.files.fsync(fd)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the first error is the one to tell
+                self.files.close(fd)
+            raise
+        self.files.close(fd)
+
+    def _open_temp(self, temp: str) -> int:
+        try:
+            return self.files.open(temp, TEMP_FLAGS, 0o600)
+        except FileNotFoundError:  # someone deleted `.vcache`; it can be made again
+            write_meta(self.root.path, self.root.meta, files=self.files)
+            return self.files.open(temp, TEMP_FLAGS, 0o600)

@@ -1,0 +1,239 @@
+"""The native target: vcache's own keys and files, as store/FORMAT.md states them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from vcache_cli.digest import canonical_json, digest_bytes
+from vcache_cli.entry import Entry, Provenance
+from vcache_cli.errors import InvalidEntryError
+from vcache_cli.header import HeaderLimits
+from vcache_cli.items import Features, Kind, Pixels, Stage, display_path
+from vcache_cli.tensor import Tensor
+
+if TYPE_CHECKING:
+    from vcache_cli.protocols import Evidence, KeyFrom
+    from vcache_cli.recipe import Recipe
+
+__all__ = ["NativeLayout", "NativeTarget", "native_key"]
+
+_FORMAT: Final = "1"
+_KEY: Final = re.compile(r"[0-9a-f]{64}")
+_PATH: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.safetensors")
+_COUNT: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+_NEEDED: Final = ("key", "stage", "source_sha256", "recipe", "recipe_sha256", "created")
+
+
+def native_key(stage: Stage, source_sha256: str, recipe_sha256: str) -> str:
+    """The key of a source under a recipe: SHA-256 of canonical JSON, 64 hex.
+
+    >>> native_key(Stage.PIXELS, "0" * 64, "f" * 64)[:16]
+    '32b5e6a7b1f22e62'
+    """
+    # Spelled out: all parts are hexadecimal or names, and a get derives the key anew each time.
+    text = (
+        f'{{"format":1,"recipe":"{recipe_sha256}","source":"{source_sha256}",'
+        f'"stage":"{stage.value}"}}'
+    )
+    return digest_bytes(text.encode("ascii"))
+
+
+@dataclass(frozen=True, slots=True)
+class NativeLayout:
+    """``ab/<64 hex>.safetensors``, metadata under ``vcache.``; holds nothing."""
+
+    @property
+    def limits(self) -> HeaderLimits:
+        """The defaults: what our own files need."""
+        return _LIMITS
+
+    @property
+    def checksum_field(self) -> str | None:
+        """Each file carries its checksum."""
+        return "vcache.xxh3_128"
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """The 256 directories by the key's first two digits."""
+        return _SHARDS
+
+    def path_of(self, key: str) -> str:
+        """The key's shard and file.
+
+        Raises:
+            ValueError: not 64 lowercase hexadecimal digits.
+        """
+        if not _KEY.fullmatch(key):
+            raise ValueError(f"{key[:80]!r} is not a key: 64 lowercase hexadecimal digits")
+        return f"{key[:2]}/{key}.safetensors"
+
+    def key_of(self, path: str) -> str | None:
+        """The key in the file's name, where it lies in its shard."""
+        match = _PATH.fullmatch(path)
+        return match[2] if match else None
+
+    def pack(self, entry: Entry) -> tuple[dict[str, str], Mapping[str, Tensor]]:
+        """Provenance as metadata, every value text; the tensors as they are.
+
+        An entry without `created` gets the present time, or SOURCE_DATE_EPOCH.
+
+        Raises:
+            InvalidEntryError: the source is not known, so no key can be derived.
+        """
+        known = entry.provenance
+        if known.source_sha256 is None:
+            raise InvalidEntryError("a native entry needs the digest of its source")
+        recipe = canonical_json(known.recipe)
+        fields = {
+            "format": _FORMAT,
+            "key": entry.key,
+            "stage": entry.stage.value,
+            "source_sha256": known.source_sha256,
+            "recipe": recipe.decode("ascii"),
+            "recipe_sha256": digest_bytes(recipe),
+            "created": known.created or _now(),
+            "kind": known.kind.value if known.kind else None,
+            # A folder's name may hold bytes that are no text, which a header cannot.
+            "model": display_path(known.model) if known.model else None,
+            "num_tokens": str(known.num_tokens) if known.num_tokens is not None else None,
+            "versions": canonical_json(known.versions).decode("ascii") if known.versions else None,
+        }
+        metadata = {f"vcache.{name}": value for name, value in fields.items() if value is not None}
+        return metadata, entry.tensors
+
+    def unpack(
+        self, path: str, metadata: Mapping[str, str], tensors: Mapping[str, Tensor]
+    ) -> Entry:
+        """The entry, its key derived anew from the parts and compared with the file's name.
+
+        Raises:
+            InvalidEntryError: see `Layout.unpack`.
+        """
+        _check_fields(metadata)
+        key = metadata["vcache.key"]
+        stage = _stage(metadata["vcache.stage"])
+        source_sha256, recipe_sha256 = (
+            metadata["vcache.source_sha256"],
+            metadata["vcache.recipe_sha256"],
+        )
+        recipe = _recipe(metadata["vcache.recipe"], recipe_sha256)
+        if key != native_key(stage, source_sha256, recipe_sha256):
+            raise _mismatch("the key is not that of its stage, source and recipe")
+        if path != f"{key[:2]}/{key}.safetensors":
+            raise _mismatch(f"`{path}` holds the entry of key {key}")
+        provenance = Provenance(
+            source_sha256,
+            json.loads(recipe),
+            metadata.get("vcache.model"),
+            _kind(metadata.get("vcache.kind")),
+            _count(metadata.get("vcache.num_tokens")),
+            metadata["vcache.created"],
+            _versions(metadata.get("vcache.versions", "{}")),
+        )
+        return Entry(key, stage, tensors, provenance, metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeTarget:
+    """Keys by source digest and recipe; the store of vcache's own library and drop-ins."""
+
+    name: str = "native"
+    key_from: KeyFrom = "digest"
+    unit: Literal["item", "group"] = "item"
+    layout: NativeLayout = NativeLayout()
+
+    def key(self, recipe: Recipe, evidence: Evidence) -> str:
+        """`native_key` of the recipe's stage."""
+        return native_key(recipe.stage, evidence.source_sha256, recipe.digest)
+
+    def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:
+        """Pixels as they are; float32 features in the recipe's stored dtype."""
+        import numpy as np
+
+        narrow = recipe.encoder.stored_dtype if recipe.encoder else None
+        return {
+            name: Tensor.from_numpy(array, narrow if array.dtype == np.float32 else None)
+            for name, array in value.tensors.items()
+        }
+
+
+_LIMITS: Final = HeaderLimits()
+_SHARDS: Final = tuple(f"{number:02x}" for number in range(256))
+
+
+def _now() -> str:
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _mismatch(message: str) -> InvalidEntryError:
+    return InvalidEntryError(message, finding="key_mismatch")
+
+
+def _check_fields(metadata: Mapping[str, str]) -> None:
+    found = metadata.get("vcache.format")
+    if found != _FORMAT:
+        raise InvalidEntryError(f"entry format {_FORMAT} expected, found {found!r}")
+    for name in _NEEDED:
+        if f"vcache.{name}" not in metadata:
+            raise InvalidEntryError(f"metadata `vcache.{name}` is missing")
+
+
+def _stage(text: str) -> Stage:
+    try:
+        return Stage(text)
+    except ValueError as error:
+        raise InvalidEntryError(f"unknown stage {text[:16]!r}") from error
+
+
+def _kind(text: str | None) -> Kind | None:
+    try:
+        return Kind(text) if text is not None else None
+    except ValueError as error:
+        raise InvalidEntryError(f"unknown kind {(text or '')[:16]!r}") from error
+
+
+def _count(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not _COUNT.fullmatch(text):
+        raise InvalidEntryError(f"token count {text[:16]!r} is not a number")
+    return int(text)
+
+
+@lru_cache(maxsize=256)
+def _recipe(text: str, recipe_sha256: str) -> str:
+    """`text`, checked: all entries of a model share it, so the check is done once."""
+    try:
+        value: Any = json.loads(text)
+        canonical = canonical_json(value)
+    except (ValueError, RecursionError) as error:
+        raise InvalidEntryError(f"the recipe is not JSON: {error}") from error
+    if not isinstance(value, dict) or canonical != text.encode("utf-8"):
+        raise InvalidEntryError("the recipe is not canonical JSON")
+    if digest_bytes(canonical) != recipe_sha256:
+        raise _mismatch("the recipe does not have the digest beside it")
+    return text
+
+
+@lru_cache(maxsize=256)
+def _checked_versions(text: str) -> tuple[tuple[str, str], ...]:
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidEntryError(f"the versions are not JSON: {error}") from error
+    if not isinstance(value, dict) or not all(type(item) is str for item in value.values()):
+        raise InvalidEntryError("the versions are not an object of strings")
+    return tuple(value.items())
+
+
+def _versions(text: str) -> dict[str, str]:
+    return dict(_checked_versions(text))
