@@ -1,0 +1,356 @@
+"""The index: rows and memos in a disposable SQLite file. Files are the truth.
+
+It may vanish, be damaged or be held by others at any time: that costs time, never data, and no
+method here raises because of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from vcache_cli.errors import VcacheError
+from vcache_cli.header import canonical_order
+from vcache_cli.store.index_entries import EntryTable, Totals
+from vcache_cli.store.index_refresh import Refresh, refresh
+from vcache_cli.store.index_schema import (
+    Database,
+    index_path,
+    move_aside,
+    new_in_memory,
+    open_database,
+    pack_key,
+    save_copy,
+    unpack_key,
+)
+from vcache_cli.store.memos import MemoTable, Recall
+from vcache_cli.store.meta import vcache_dir, write_meta
+from vcache_cli.store.rows import EntryRow, FileFacts, TensorShape, row_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import TracebackType
+    from typing import Final, Literal, Self
+
+    from vcache_cli.entry import Entry
+    from vcache_cli.items import FileStat
+    from vcache_cli.outcome import Failure
+    from vcache_cli.protocols import Seen
+    from vcache_cli.store.meta import StoreRoot
+
+__all__ = ["Index", "open_index"]
+
+_PENDING_ROWS: Final = 4000
+
+T = TypeVar("T")
+
+
+def open_index(root: StoreRoot, *, mode: Literal["r", "w"] = "r") -> Index:
+    """The index of a store, whatever state its file is in.
+
+    Args:
+        root: the store; where it has no ``.vcache`` or is read-only, the index is in memory.
+        mode: ``w`` where a run will remember things; ``r`` refreshes rows at most.
+    """
+    if mode == "w" and not vcache_dir(root.path).is_dir():
+        with suppress(OSError, VcacheError):  # then it is in memory
+            write_meta(root.path, root.meta)
+    return Index(root, open_database(root, write=mode == "w"))
+
+
+class Index:
+    """Rows of entries, and the memos of earlier runs. One thread."""
+
+    def __init__(self, root: StoreRoot, database: Database) -> None:
+        self._root = root
+        self._opened_ns = time.time_ns()
+        self._used: dict[bytes | str, int] | None = None
+        self._rows: dict[str, EntryRow | None] = {}
+        self._sources: dict[tuple[str, str], None] = {}
+        self._memos = MemoTable(database.connection)
+        self._use(database)
+
+    def _use(self, database: Database) -> None:
+        self._database = database
+        self._connection = database.connection
+        self._memos.connection = database.connection
+        self._entries = EntryTable(database.connection, self._root.layout)
+
+    def __enter__(self) -> Self:
+        """The index itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Commit and close."""
+        self.close()
+
+    @property
+    def state(self) -> Literal["ok", "rebuilt", "memory"]:
+        """``ok`` as found, ``rebuilt`` begun anew, ``memory`` kept by no file."""
+        return self._database.state
+
+    # --- memos -------------------------------------------------------------------------------
+
+    def unchanged(self, path: str, stat: FileStat) -> Seen | None:
+        """What was learnt of that path, where its stat is still the same."""
+        return self._ask(lambda: self._memos.unchanged(path, stat), None)
+
+    def known(self, source_sha256: str, context: str) -> str | None:
+        """The entry key of known content; `context` digests recipe and library versions."""
+        return self._ask(lambda: self._memos.known(source_sha256, context), None)
+
+    def failed(self, source_sha256: str, context: str) -> Failure | None:
+        """The permanent failure that this content met before."""
+        return self._ask(lambda: self._memos.failed(source_sha256, context), None)
+
+    def recall(self, files: Sequence[tuple[str, FileStat]], context: str) -> list[Recall | None]:
+        """`unchanged` and `known` of many files at once, in order; the fast way."""
+        return self._ask(lambda: self._memos.recall(files, context), [None] * len(files))
+
+    def remember_unchanged(
+        self, path: str, stat: FileStat, seen: Seen, now_ns: int | None = None
+    ) -> None:
+        """What the file at `path` holds; not recorded while it may change again unnoticed.
+
+        Args:
+            path: as the operating system spells it (`surrogateescape`), absolute.
+            stat: from before the file was read.
+            seen: what was read.
+            now_ns: when it was read, at the latest; when the index was opened, where not given.
+        """
+        self._memos.remember_unchanged(path, stat, seen, now_ns or self._opened_ns)
+        self._commit_when_full()
+
+    def remember_known(self, source_sha256: str, context: str, key: str) -> None:
+        """That this content has this entry key."""
+        self._memos.remember_known(source_sha256, context, key)
+
+    def remember_failure(self, source_sha256: str, context: str, failure: Failure) -> None:
+        """That this content fails for good; a transient failure is not recorded."""
+        self._memos.remember_failure(source_sha256, context, failure)
+
+    def forget_failures(self) -> None:
+        """So that every item that failed is tried again."""
+        self._ask(self._memos.forget_failures, None)
+
+    # --- entries -----------------------------------------------------------------------------
+
+    def add(self, row: EntryRow) -> None:
+        """Add a row, or replace that of the same key; written in batches."""
+        self._rows[row.key] = row
+        self._used = None
+        self._commit_when_full()
+
+    def add_entry(self, entry: Entry, size_bytes: int) -> None:
+        """Add the row of an entry just published; nothing where it is already gone again."""
+        path = self._root.layout.path_of(entry.key)
+        if entry.provenance.created is None:
+            return  # only the file knows; the next refresh reads it
+        try:
+            facts = FileFacts.of(path, os.lstat(self._root.path / path), entry.key)
+        except OSError:
+            return
+        if facts.size_bytes != size_bytes:
+            return  # someone has replaced it since
+        order = canonical_order({name: each.dtype for name, each in entry.tensors.items()})
+        tensors = [(name, entry.tensors[name]) for name in order]
+        shapes = (TensorShape(name, each.dtype, each.shape) for name, each in tensors)
+        self.add(row_of(facts, entry, shapes))
+
+    def remove(self, key: str) -> None:
+        """Forget an entry and its sources; written in batches."""
+        self._rows[key] = None
+        self._used = None
+        self._commit_when_full()
+
+    def add_source(self, key: str, path: str) -> None:
+        """That the file at `path` has this entry."""
+        self._sources[key, path] = None
+        self._commit_when_full()
+
+    def sources(self, key: str) -> list[str]:
+        """Paths (`surrogateescape`) of the files that are known to have this entry, sorted."""
+        self.commit()
+        return self._ask(lambda: self._query_sources(key), [])
+
+    def _query_sources(self, key: str) -> list[str]:
+        rows = self._connection.execute(
+            "SELECT path FROM sources WHERE key = ? ORDER BY path", (pack_key(key),)
+        )
+        return [os.fsdecode(path) for (path,) in rows]
+
+    def keys_of(self, path: str) -> list[str]:
+        """Keys of the entries that the source file at `path` is known to have, sorted."""
+        self.commit()
+        return self._ask(lambda: self._query_keys(path), [])
+
+    def _query_keys(self, path: str) -> list[str]:
+        rows = self._connection.execute(
+            "SELECT key FROM sources WHERE path = ?", (os.fsencode(path),)
+        )
+        return sorted(unpack_key(key) for (key,) in rows)
+
+    def used_ns(self, key: str) -> int | None:
+        """The entry's mtime as of the last `refresh`; None where it was not there.
+
+        After a refresh this is as good as a listing of the directories, and costs no system call.
+        """
+        if self._used is None:
+            self.commit()
+            nothing: dict[bytes | str, int] = {}
+            self._used = self._ask(self._all_used, nothing)
+        return self._used.get(pack_key(key))
+
+    def _all_used(self) -> dict[bytes | str, int]:
+        return dict(self._connection.execute("SELECT key, used FROM entries").fetchall())
+
+    def rows(self, tail: str = "", parameters: Sequence[object] = ()) -> Iterator[EntryRow]:
+        """Rows of entries; `tail` is our own SQL (``WHERE``, ``ORDER BY``) with question marks."""
+        self.commit()
+        nothing: list[EntryRow] = []
+        yield from self._ask(lambda: list(self._entries.select(tail, parameters)), nothing)
+
+    def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        """All rows of a query of ours; empty where the index broke."""
+        self.commit()
+        return self._ask(lambda: self._connection.execute(sql, parameters).fetchall(), [])
+
+    def by_use(self) -> Iterator[tuple[str, int, int]]:
+        """(key, mtime in ns, bytes) of every entry, least recently used first, streamed."""
+        self.commit()
+        try:
+            yield from self._entries.by_use()
+        except sqlite3.DatabaseError as error:
+            self._give_up(error)
+
+    def totals(self) -> Totals:
+        """Sums over all entries, as of the last refresh and what was added since."""
+        self.commit()
+        return self._ask(self._entries.totals, Totals(0, 0, 0))
+
+    def foreign_bytes(self) -> int:
+        """Bytes of what is neither an entry nor ours, as of the last refresh."""
+        return self._ask(self._entries.foreign_bytes, 0)
+
+    def refresh(self) -> Refresh:
+        """Make the rows agree with the directories; reads only what changed."""
+        self.commit()
+        self._used = None
+        for _ in range(2):
+            try:
+                return refresh(self._root, self._entries, self._transaction)
+            except sqlite3.DatabaseError as error:
+                self._give_up(error)  # and once more, in memory
+        return Refresh()
+
+    def forget_directories(self, paths: Iterable[str]) -> None:
+        """Read these directories again at the next refresh."""
+        names = [(os.fsencode(path),) for path in paths]
+        sql = "UPDATE directories SET mtime_ns = 0 WHERE path = ?"
+        self._transact(lambda: self._connection.executemany(sql, names))
+
+    # --- notes -------------------------------------------------------------------------------
+
+    def note(self, name: str) -> str | None:
+        """A text remembered under `name`."""
+        rows = self.query("SELECT value FROM notes WHERE name = ?", (name,))
+        return str(rows[0][0]) if rows else None
+
+    def set_note(self, name: str, value: str | None) -> None:
+        """Remember a text, or forget it."""
+        if value is None:
+            sql, values = "DELETE FROM notes WHERE name = ?", [name]
+        else:
+            sql, values = "INSERT OR REPLACE INTO notes VALUES (?, ?)", [name, value]
+        self._transact(lambda: self._connection.execute(sql, values))
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Write what is pending. What cannot be written is given up: it is only a hint."""
+        if not (self._rows or self._sources or self._memos.pending):
+            return
+        self._transact(self._write)
+        self._memos.clear()
+        self._rows.clear()
+        self._sources.clear()
+
+    def close(self) -> None:
+        """Commit and close; the index cannot be used any more."""
+        self.commit()
+        save_copy(self._database)
+        self._connection.close()
+
+    def _write(self) -> None:
+        self._memos.write()
+        self._entries.remove([key for key, row in self._rows.items() if row is None])
+        self._entries.put([row for row in self._rows.values() if row is not None])
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO sources VALUES (?, ?)",
+            [(pack_key(key), os.fsencode(path)) for key, path in self._sources],
+        )
+
+    def _commit_when_full(self) -> None:
+        if len(self._rows) + len(self._sources) + self._memos.pending >= _PENDING_ROWS:
+            self.commit()
+
+    def _transact(self, write: Callable[[], object]) -> None:
+        """Run `write` in one transaction; where that fails, nothing of it is kept."""
+        try:
+            self._transaction(write)
+        except sqlite3.DatabaseError as error:
+            if not _is_passing(error):
+                self._give_up(error)
+
+    def _transaction(self, write: Callable[[], object]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            write()
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._entries.forget_ids()
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _ask(self, lookup: Callable[[], T], otherwise: T) -> T:
+        try:
+            return lookup()
+        except sqlite3.DatabaseError as error:
+            self._give_up(error)
+            return otherwise
+
+    def _give_up(self, error: sqlite3.DatabaseError) -> None:
+        """Go on in memory: with what was there, or anew where the file is damaged."""
+        if isinstance(error, sqlite3.ProgrammingError):
+            raise error
+        memory = new_in_memory()
+        with closing(self._connection):
+            if _is_passing(error):
+                with suppress(sqlite3.Error):
+                    self._connection.backup(memory)
+        if self._database.state != "memory" and not _is_passing(error):
+            move_aside(index_path(self._root.path))
+        self._use(Database(memory, "memory"))
+
+
+def _is_passing(error: sqlite3.DatabaseError) -> bool:
+    """True where the file is sound but cannot take this now: locked, full, read-only."""
+    if not isinstance(error, sqlite3.OperationalError):
+        return False
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+    }

@@ -1,0 +1,237 @@
+"""The index as a database: its tables, and how one is opened whatever state its file is in."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vcache_cli.store.filesystem import filesystem_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Final, Literal
+
+    from vcache_cli.store.meta import StoreRoot
+
+__all__ = [
+    "Database",
+    "Packed",
+    "index_path",
+    "move_aside",
+    "new_in_memory",
+    "open_database",
+    "pack_key",
+    "save_copy",
+    "signed",
+    "unpack_key",
+]
+
+Packed = bytes | str
+"""A key or digest as the database holds it."""
+
+VERSION: Final = 1
+"""`user_version`; any other one is moved aside and rebuilt."""
+
+_BUSY_SECONDS: Final = 5.0
+_HASH_BYTES: Final = 32
+_HASH_DIGITS: Final = frozenset("0123456789abcdef")
+
+_TABLES: Final = """
+CREATE TABLE directories (
+    id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, mtime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL);
+CREATE TABLE labels (
+    id INTEGER PRIMARY KEY, stage TEXT, kind TEXT, model TEXT, finding TEXT);
+CREATE TABLE tensors (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE);
+CREATE TABLE entries (
+    directory INTEGER NOT NULL, key BLOB NOT NULL, label INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, allocated INTEGER NOT NULL, used INTEGER NOT NULL,
+    created INTEGER NOT NULL, dated INTEGER NOT NULL, inode INTEGER NOT NULL,
+    links INTEGER NOT NULL, tokens INTEGER, tensors INTEGER NOT NULL, source BLOB,
+    PRIMARY KEY (directory, key)) WITHOUT ROWID;
+CREATE INDEX entries_by_use ON entries (used, bytes);
+CREATE INDEX entries_by_label ON entries (label, created, bytes, allocated, used);
+CREATE INDEX entries_linked ON entries (inode, allocated) WHERE links > 1;
+CREATE TABLE foreign_files (
+    directory INTEGER NOT NULL, path BLOB NOT NULL, bytes INTEGER NOT NULL,
+    PRIMARY KEY (directory, path)) WITHOUT ROWID;
+CREATE TABLE unchanged (
+    path BLOB PRIMARY KEY, stat BLOB NOT NULL, source BLOB NOT NULL, kind TEXT NOT NULL
+    ) WITHOUT ROWID;
+CREATE TABLE known (
+    source BLOB NOT NULL, context BLOB NOT NULL, key BLOB NOT NULL,
+    PRIMARY KEY (source, context)) WITHOUT ROWID;
+CREATE TABLE failures (
+    source BLOB NOT NULL, context BLOB NOT NULL, stage TEXT NOT NULL, kind TEXT NOT NULL,
+    message TEXT NOT NULL, hint TEXT NOT NULL, PRIMARY KEY (source, context)) WITHOUT ROWID;
+CREATE TABLE sources (
+    key BLOB NOT NULL, path BLOB NOT NULL, PRIMARY KEY (key, path)) WITHOUT ROWID;
+CREATE INDEX sources_by_path ON sources (path);
+CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(slots=True)
+class Database:
+    """An open index."""
+
+    connection: sqlite3.Connection
+    state: Literal["ok", "rebuilt", "memory"]
+    """``ok`` as found; ``rebuilt`` new in its file; ``memory`` not kept after this process."""
+    save_to: Path | None = None
+    """Where a copy is put at the end, where the file itself cannot be worked in."""
+
+
+def index_path(root: Path) -> Path:
+    """Where the index of the store at `root` lies."""
+    return root / ".vcache" / "index.sqlite"
+
+
+def pack_key(key: str) -> Packed:
+    r"""64 hex as 32 bytes, any other text as it is.
+
+    >>> pack_key("ab" * 32) == b"\xab" * 32, pack_key("request-7")
+    (True, 'request-7')
+    """
+    if len(key) == 2 * _HASH_BYTES and _HASH_DIGITS.issuperset(key):
+        return bytes.fromhex(key)
+    return key
+
+
+def unpack_key(value: Packed) -> str:
+    """The key that was packed."""
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def signed(inode: int) -> int:
+    """The same 64 bits, as SQLite can hold them."""
+    return inode - 2**64 if inode >= 2**63 else inode
+
+
+def open_database(root: StoreRoot, *, write: bool) -> Database:
+    """The index of a store, in whatever state its file is; never raises for it.
+
+    A file that cannot be worked in (a read-only store, a network filesystem, another process
+    that holds it) is copied into memory; one that is damaged or of another version is moved
+    aside, or ignored where that is not possible.
+    """
+    path = index_path(root.path)
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        return Database(_copy_into_memory(path), "memory")
+    if filesystem_of(path.parent).network:
+        return Database(_copy_into_memory(path), "memory", save_to=path if write else None)
+    for _ in range(2):
+        try:
+            return _open_file(path, root.meta.modes.lock)
+        except sqlite3.OperationalError:  # locked, a full disk, or no permission
+            return Database(_copy_into_memory(path), "memory")
+        except sqlite3.DatabaseError:
+            move_aside(path)  # and begin anew
+    return Database(new_in_memory(), "memory")
+
+
+def move_aside(path: Path) -> None:
+    """Keep one damaged index as evidence, under another name; best effort."""
+    with suppress(OSError):
+        os.replace(path, path.with_suffix(".damaged"))
+    for suffix in ("-wal", "-shm"):
+        with suppress(OSError):
+            os.unlink(f"{path}{suffix}")
+
+
+def _open_file(path: Path, mode: int) -> Database:
+    with suppress(OSError):  # there already, or SQLite will say why not
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        os.fchmod(fd, mode)
+        os.close(fd)
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA mmap_size = 0")
+        return Database(connection, "rebuilt" if _create_tables(connection) else "ok")
+    except sqlite3.Error:
+        connection.close()
+        raise
+
+
+def _create_tables(connection: sqlite3.Connection) -> bool:
+    """True where the database was empty.
+
+    Raises:
+        sqlite3.DatabaseError: damaged, or of another version.
+    """
+    if _version(connection) == VERSION:
+        connection.execute("SELECT directory, key, source FROM entries LIMIT 1").fetchall()
+        return False
+    connection.execute("BEGIN IMMEDIATE")  # another process may be creating it
+    try:
+        if (found := _version(connection)) == 0 and _is_empty(connection):
+            for statement in _TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        elif found != VERSION:
+            raise sqlite3.DatabaseError(f"index of version {found}, expected {VERSION}")
+    except sqlite3.Error:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+    return found == 0
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+
+
+def new_in_memory() -> sqlite3.Connection:
+    """An empty index that no file holds."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    _create_tables(connection)
+    return connection
+
+
+def _copy_into_memory(path: Path) -> sqlite3.Connection:
+    """What the file holds, or an empty index where that is nothing whole.
+
+    A file with a write-ahead log is not taken: without it, its pages are of different moments.
+    """
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        wal_bytes = os.stat(f"{path}-wal").st_size
+    except OSError:
+        wal_bytes = 0
+    if wal_bytes or not path.is_file():
+        memory.close()
+        return new_in_memory()
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as file:
+            file.backup(memory)
+        memory.execute("PRAGMA trusted_schema = OFF")
+        _create_tables(memory)
+    except sqlite3.Error:
+        memory.close()
+        return new_in_memory()
+    return memory
+
+
+def save_copy(database: Database) -> None:
+    """Put what is in memory in place of the file, whole or not at all; best effort."""
+    if database.save_to is None:
+        return
+    temporary = database.save_to.with_name(f"index.{os.getpid()}.new")
+    try:
+        with closing(sqlite3.connect(temporary)) as file:
+            database.connection.backup(file)
+        os.replace(temporary, database.save_to)
+    except (OSError, sqlite3.Error):
+        with suppress(OSError):
+            os.unlink(temporary)

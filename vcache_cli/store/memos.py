@@ -1,0 +1,173 @@
+"""What earlier runs learnt of sources: hints that save reading and decoding, never proof."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from vcache_cli.items import Kind
+from vcache_cli.outcome import Failure
+from vcache_cli.protocols import Seen
+from vcache_cli.store.index_schema import Packed, pack_key, unpack_key
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+    from typing import Final
+
+    from vcache_cli.items import FileStat
+
+__all__ = ["SETTLE_NS", "MemoTable", "Recall"]
+
+SETTLE_NS: Final = 2_000_000_000
+"""A file changed later than this before now may change again without a new mtime."""
+
+_STAT: Final = struct.Struct("<QqqQQ")
+_MASK: Final = 2**64 - 1
+_CHUNK: Final = 500
+
+_UNCHANGED: Final = "SELECT stat, source, kind FROM unchanged WHERE path = ?"
+_KNOWN: Final = "SELECT key FROM known WHERE source = ? AND context = ?"
+_FAILED: Final = "SELECT stage, kind, message, hint FROM failures WHERE source = ? AND context = ?"
+_KINDS: Final = {kind.value: kind for kind in Kind}
+
+
+class Recall(NamedTuple):
+    """What is remembered of one unchanged file, with the key under one context."""
+
+    seen: Seen
+    key: str | None
+
+
+class MemoTable:
+    """The memos of one open index. One thread; new ones are found before they are written."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self._unchanged: dict[bytes, tuple[bytes, Packed, str]] = {}
+        self._known: dict[tuple[Packed, Packed], Packed] = {}
+        self._failures: dict[tuple[Packed, Packed], tuple[str, str, str, str]] = {}
+
+    @property
+    def pending(self) -> int:
+        """Memos that are not written yet."""
+        return len(self._unchanged) + len(self._known) + len(self._failures)
+
+    def unchanged(self, path: str, stat: FileStat) -> Seen | None:
+        """What was learnt of that path, where its stat is still the same."""
+        name = os.fsencode(path)
+        row = self._unchanged.get(name)
+        row = row or self.connection.execute(_UNCHANGED, (name,)).fetchone()
+        if row is None or row[0] != _packed_stat(stat):
+            return None
+        return _seen(row[1], row[2])
+
+    def recall(self, files: Sequence[tuple[str, FileStat]], context: str) -> list[Recall | None]:
+        """Many files at once: `unchanged` and `known` of each, in order."""
+        found: list[Recall | None] = []
+        packed_context = pack_key(context)
+        for start in range(0, len(files), _CHUNK):
+            found.extend(self._recall_chunk(files[start : start + _CHUNK], packed_context))
+        return found
+
+    def _recall_chunk(
+        self, files: Sequence[tuple[str, FileStat]], context: Packed
+    ) -> list[Recall | None]:
+        names = [os.fsencode(path) for path, _ in files]
+        marks = ",".join("?" * len(names))
+        rows = self.connection.execute(
+            "SELECT path, stat, unchanged.source, kind, key FROM unchanged LEFT JOIN known"  # noqa: S608  question marks only
+            " ON known.source = unchanged.source AND context = ?"
+            f" WHERE path IN ({marks})",
+            (context, *names),
+        )
+        by_name = {row[0]: row[1:] for row in rows}
+        if self._unchanged or self._known:
+            for name in names:
+                row = self._unchanged.get(name) or by_name.get(name, (None,))[:3]
+                if row[0] is not None:
+                    stored = by_name[name][3] if name in by_name else None
+                    by_name[name] = (*row, self._known.get((row[1], context), stored))
+        return [
+            Recall(_seen(row[1], row[2]), unpack_key(row[3]) if row[3] else None)
+            if (row := by_name.get(name)) and row[0] == _packed_stat(stat)
+            else None
+            for name, (_, stat) in zip(names, files, strict=True)
+        ]
+
+    def known(self, source_sha256: str, context: str) -> str | None:
+        """The entry key of known content."""
+        where = (pack_key(source_sha256), pack_key(context))
+        key = self._known.get(where)
+        if key is None:
+            row = self.connection.execute(_KNOWN, where).fetchone()
+            key = row[0] if row else None
+        return None if key is None else unpack_key(key)
+
+    def failed(self, source_sha256: str, context: str) -> Failure | None:
+        """The permanent failure that this content met before."""
+        where = (pack_key(source_sha256), pack_key(context))
+        row = self._failures.get(where) or self.connection.execute(_FAILED, where).fetchone()
+        return None if row is None else Failure(row[0], row[1], row[2], row[3])
+
+    def remember_unchanged(self, path: str, stat: FileStat, seen: Seen, now_ns: int) -> bool:
+        """True where it was recorded: not while the file may change again unnoticed.
+
+        Args:
+            path: as the operating system spells it.
+            stat: from before the file was read.
+            seen: what was read.
+            now_ns: a time, since 1970, not later than that of `stat`.
+        """
+        if stat.mtime_ns > now_ns - SETTLE_NS:
+            return False
+        row = (_packed_stat(stat), pack_key(seen.source_sha256), seen.kind.value)
+        self._unchanged[os.fsencode(path)] = row
+        return True
+
+    def remember_known(self, source_sha256: str, context: str, key: str) -> None:
+        """The entry key of that content under that context."""
+        self._known[pack_key(source_sha256), pack_key(context)] = pack_key(key)
+
+    def remember_failure(self, source_sha256: str, context: str, failure: Failure) -> None:
+        """A permanent failure of that content; a transient one is not recorded."""
+        if not failure.transient:
+            row = (failure.stage, failure.kind, failure.message, failure.hint)
+            self._failures[pack_key(source_sha256), pack_key(context)] = row
+
+    def forget_failures(self) -> None:
+        """All of them, so that every item is tried again."""
+        self._failures.clear()
+        self.connection.execute("DELETE FROM failures")
+
+    def write(self) -> None:
+        """Put what is pending into the open transaction."""
+        self.connection.executemany(
+            "INSERT OR REPLACE INTO unchanged VALUES (?, ?, ?, ?)",
+            ((name, *row) for name, row in sorted(self._unchanged.items())),
+        )
+        self.connection.executemany(
+            "INSERT OR REPLACE INTO known VALUES (?, ?, ?)",
+            ((*where, key) for where, key in self._known.items()),
+        )
+        self.connection.executemany(
+            "INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)",
+            ((*where, *row) for where, row in self._failures.items()),
+        )
+
+    def clear(self) -> None:
+        """What was pending is written, or given up."""
+        self._unchanged.clear()
+        self._known.clear()
+        self._failures.clear()
+
+
+def _packed_stat(stat: FileStat) -> bytes:
+    return _STAT.pack(
+        stat.size_bytes, stat.mtime_ns, stat.ctime_ns, stat.inode & _MASK, stat.device & _MASK
+    )
+
+
+def _seen(source: Packed, kind: str) -> Seen:
+    return Seen(unpack_key(source), _KINDS.get(kind, Kind.OTHER))
