@@ -31,7 +31,7 @@ def parse_text(value: object) -> str:
         ValueError: anything else.
     """
     if not isinstance(value, str) or not value.strip():
-        raise ValueError
+        raise ValueError(value)
     return value
 
 
@@ -48,7 +48,7 @@ def parse_bytes(value: object) -> int:
     if isinstance(value, str):
         return parse_size(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError
+        raise ValueError(value)
     return value
 
 
@@ -86,7 +86,7 @@ def parse_fraction(value: object) -> float:
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", str(value), re.ASCII)
     if not isinstance(value, str) or found is None or float(found[1]) > 100:
-        raise ValueError
+        raise ValueError(value)
     return float(found[1]) / 100
 
 
@@ -99,7 +99,7 @@ def parse_count(value: object) -> int:
     if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError
+        raise ValueError(value)
     return value
 
 
@@ -131,7 +131,7 @@ def parse_shard(value: object) -> tuple[int, int]:
     """
     found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", str(value), re.ASCII)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise ValueError
+        raise ValueError(value)
     return int(found[1]), int(found[2])
 
 
@@ -144,7 +144,7 @@ def parse_bool(value: object) -> bool:
     spelled = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
     text = str(value).lower()
     if not isinstance(value, bool | str) or text not in spelled:
-        raise ValueError
+        raise ValueError(value)
     return spelled[text]
 
 
@@ -153,7 +153,7 @@ def one_of(*choices: str) -> Callable[[object], str]:
 
     def parse(value: object) -> str:
         if value not in choices:
-            raise ValueError
+            raise ValueError(value)
         return str(value)
 
     return parse

@@ -1,0 +1,41 @@
+"""Text for people: aligned, on one line each, and the same on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+from vcache_cli.cli.blocks import Facts, Lines, Table, plain_lines
+from vcache_cli.cli.rich_blocks import print_blocks
+
+BLOCKS = (
+    Table(("name", ">bytes"), (("a\nb", "1"), ("[red]c[/red]", "1000"))),
+    Lines(()),
+    Facts((("long name", "x"), ("b", "y:smile:"))),
+    Lines(("end\x1b[2J",)),
+)
+
+
+def test_columns_are_aligned_and_names_are_safe() -> None:
+    assert list(plain_lines(BLOCKS)) == [
+        "name          bytes",
+        "a\\nb              1",
+        "[red]c[/red]   1000",
+        "",
+        "long name:  x",
+        "b:          y:smile:",
+        "",
+        "end\\x1b[2J",
+    ]
+
+
+def test_a_table_without_rows_is_left_out() -> None:
+    assert list(plain_lines([Table(("a",), ()), Lines(("b",))])) == ["b"]
+
+
+def test_a_terminal_shows_names_without_obeying_them() -> None:
+    stream = io.StringIO()
+    print_blocks(BLOCKS, stream)
+    shown = stream.getvalue()
+    assert "\x1b" not in shown
+    for text in ("a\\nb", "[red]c[/red]", "y:smile:", "end\\x1b[2J"):
+        assert text in shown
