@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Features", "FileStat", "Frames", "Group", "Kind", "MediaItem", "Pixels", "Stage",
-           "display_path"]
+__all__ = [
+    "Features",
+    "FileStat",
+    "Frames",
+    "Group",
+    "Kind",
+    "MediaItem",
+    "Pixels",
+    "Stage",
+    "display_path",
+]
 
 
 class Kind(StrEnum):
@@ -69,6 +78,11 @@ class MediaItem:
     """True where the user named the file itself, so that a non-picture is an error."""
 
     @property
+    def absolute_path(self) -> str:
+        """The path from the root of the filesystem: what memos are kept under."""
+        return os.path.abspath(self.path)
+
+    @property
     def source(self) -> str:
         """Printable name of the item."""
         return display_path(self.path)
@@ -91,6 +105,9 @@ class Frames:
     """Presentation time of each frame, seconds from the start; (0.0,) for an image."""
     warnings: tuple[str, ...] = ()
     """Kinds of information that the server's own rule loses here, such as ``alpha_dropped``."""
+    key_rgb: tuple[int, int, int] | None = None
+    """The one colour that the file marks transparent, where the loader leaves the mark standing:
+    an image processor that composites on white then paints it white."""
 
     @property
     def width(self) -> int:

@@ -26,6 +26,8 @@ from vcache_cli.media.sniff import describe, format_of, sniff
 if TYPE_CHECKING:
     from typing import Final
 
+    from numpy.typing import NDArray
+
     from vcache_cli.profile import Profile
 
 __all__ = ["CODEC_ERRORS", "PillowDecoder"]
@@ -85,7 +87,9 @@ class PillowDecoder:
         try:
             with _opened(data, self.max_pixels) as image:
                 rgb = self._rgb(image)
-                return Frames(rgb, warnings=losses(image, data))
+                kinds = losses(image, data, keeps_key="transparency" in rgb.info)
+                levels = np.asarray(rgb)
+                return Frames(levels[np.newaxis], warnings=kinds, key_rgb=_key(rgb, levels))
         except Image.DecompressionBombError as error:
             raise self._too_many_pixels("more pixels") from error
         except MemoryError as error:
@@ -107,7 +111,7 @@ class PillowDecoder:
         if hint := _CONVERT.get(found):
             raise MediaError(f"{found} pictures cannot be decoded", kind="unsupported", hint=hint)
 
-    def _rgb(self, image: Image.Image) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    def _rgb(self, image: Image.Image) -> Image.Image:
         width, height = image.size
         if width * height > self.max_pixels:
             raise self._too_many_pixels(f"{width} x {height} = {width * height} pixels")
@@ -116,7 +120,7 @@ class PillowDecoder:
         image.load()
         if self.profile.exif:
             _turn_upright(image)
-        return np.asarray(image.convert("RGB"))[np.newaxis]
+        return image.convert("RGB")
 
     def _too_many_pixels(self, found: str) -> MediaError:
         hint = "raise `--max-pixels` if the picture can be trusted"
@@ -148,6 +152,21 @@ def _turn_upright(image: Image.Image) -> None:
             kind="exif_broken",
             hint="save the picture again without metadata",
         ) from error
+
+
+def _key(rgb: Image.Image, levels: NDArray[np.uint8]) -> tuple[int, int, int] | None:
+    """The colour that `rgb` still marks as transparent, where a pixel has it."""
+    if rgb.info.get("transparency") is None:
+        return None
+    try:
+        alpha = np.asarray(rgb.convert("RGBA").getchannel("A"))
+    except CODEC_ERRORS:  # a mark that makes no sense; an image processor fails on it
+        return None
+    place = int(np.argmin(alpha))
+    if alpha.flat[place]:
+        return None
+    red, green, blue = levels.reshape(-1, 3)[place].tolist()
+    return red, green, blue
 
 
 def _decode_error(error: Exception) -> MediaError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from vcache_cli.media.notices import ALPHA, ANIMATION, CMYK, GREY16
+from vcache_cli.media.notices import ALPHA, ANIMATION, CMYK, GREY16, KEY
 
 if TYPE_CHECKING:
     from typing import Final
@@ -23,13 +23,19 @@ _LATER_FRAME_ERRORS: Final = (
 )
 
 
-def losses(image: Image.Image, data: bytes) -> tuple[str, ...]:
-    """Kinds of what is lost of a loaded `image`, decoded from `data`, when it becomes RGB."""
+def losses(image: Image.Image, data: bytes, *, keeps_key: bool) -> tuple[str, ...]:
+    """Kinds of what is lost of a loaded `image`, decoded from `data`, when it becomes RGB.
+
+    Args:
+        keeps_key: the RGB picture still marks one colour as transparent.
+    """
+    shows_through = _shows_through(image)
     tests = (
-        (ALPHA, _shows_through(image)),
+        (ALPHA, shows_through and not keeps_key),
         (ANIMATION, image.format in _ANIMATED and _has_more(data)),
         (CMYK, image.mode == "CMYK"),
         (GREY16, image.mode in _DEEP and _high(image) > 255),
+        (KEY, shows_through and keeps_key),
     )
     return tuple(kind for kind, lost in tests if lost)
 
@@ -38,7 +44,7 @@ def _shows_through(image: Image.Image) -> bool:
     """Any pixel is not opaque."""
     if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"}:
         return _low(image.getchannel(image.getbands()[-1])) < 255
-    if "transparency" not in image.info or image.mode not in {"1", "L", "P", "RGB"}:
+    if image.info.get("transparency") is None or image.mode not in {"1", "L", "P", "RGB"}:
         return False
     try:
         return _low(image.convert("RGBA").getchannel("A")) < 255

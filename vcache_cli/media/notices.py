@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["ALPHA", "ANIMATION", "CMYK", "GREY16", "notice_text"]
+__all__ = ["ALPHA", "ANIMATION", "CMYK", "GREY16", "KEY", "notice_text"]
 
 ALPHA: Final = "alpha_dropped"
 ANIMATION: Final = "animation_first_frame"
 CMYK: Final = "cmyk_converted"
 GREY16: Final = "grey16_clipped"
+KEY: Final = "transparent_colour"
 
 _TEXTS: Final = {
     ALPHA: "transparency is dropped, as the server does: hidden colours become visible",
     ANIMATION: "only the first frame or page is used, as the server does",
     CMYK: "CMYK becomes RGB without its colour profile, as the server does",
     GREY16: "grey levels above 255 are clipped to white, as the server does",
+    KEY: "one colour is marked transparent: all pixels of that colour become white, "
+    "where the image processor converts to RGB",
 }
 
 

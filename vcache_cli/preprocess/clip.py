@@ -18,6 +18,7 @@ FAMILY: Final = FixedSizeFamily(
     processor_types=("CLIPImageProcessor", "CLIPFeatureExtractor"),
     defaults={
         "do_center_crop": True,
+        "do_convert_rgb": True,
         "do_normalize": True,
         "do_rescale": True,
         "do_resize": True,

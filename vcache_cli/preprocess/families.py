@@ -82,7 +82,7 @@ class FixedSizePreprocessor:
         Raises:
             EncodeError: kind ``too_long``: a picture so thin that its resize has no end.
         """
-        levels = self._cropped(self._resized(frames.rgb[0]))
+        levels = self._cropped(self._resized(self._composited(frames)))
         values = apply_table(self._table, levels)
         return Pixels({"pixel_values": values}, self._tokens(*levels.shape[:2]))
 
@@ -98,6 +98,15 @@ class FixedSizePreprocessor:
     def _tokens(self, height: int, width: int) -> int:
         side = int(self.settings["patch_size"])
         return (height // side) * (width // side) + int(self.settings["extra_tokens"])
+
+    def _composited(self, frames: Frames) -> NDArray[np.uint8]:
+        """The first frame, its transparent colour on white as the server's conversion does it."""
+        rgb = frames.rgb[0]
+        if frames.key_rgb is None or not self.settings["do_convert_rgb"]:
+            return rgb
+        is_key = (rgb == np.array(frames.key_rgb, np.uint8)).all(axis=2, keepdims=True)
+        composited: NDArray[np.uint8] = np.where(is_key, np.uint8(255), rgb)
+        return composited
 
     def _resized(self, rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
         if not self.settings["do_resize"]:

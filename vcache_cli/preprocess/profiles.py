@@ -15,6 +15,6 @@ TRANSFORMERS_PIL_5: Final = Profile(
     name="transformers-pil-5",
     revision=1,
     package="transformers",
-    versions=("5",),
+    versions=("5.24",),
 )
 """transformers 5: pictures through `load_image`, then its image processors of the PIL kind."""

@@ -62,20 +62,20 @@ def check_type(found: Mapping[str, Any], expected: Sequence[str], *, default: bo
 
 
 def image_settings(found: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting that decides a pixel, as JSON values; null and missing mean the default.
+    """Every setting that decides a pixel, as JSON values.
 
+    A missing setting means the default; null means none, so a step of null is off.
     Settings of a step that is switched off are left out: they decide nothing.
 
     Raises:
         ModelError: a setting that cannot be followed.
     """
-    asked = {name: found[name] for name in found if found[name] is not None}
-    every = {**defaults, **{name: asked[name] for name in defaults if name in asked}}
-    if asked.get("do_pad") or asked.get("use_square_size"):
+    every = {**defaults, **{name: found[name] for name in defaults if name in found}}
+    if found.get("do_pad") or found.get("use_square_size"):
         raise ModelError("image processor settings `do_pad`, `use_square_size`: cannot be followed")
     settings: dict[str, Any] = {
         step: bool(every[step])
-        for step in ("do_resize", "do_center_crop", "do_rescale", "do_normalize")
+        for step in ("do_convert_rgb", "do_resize", "do_center_crop", "do_rescale", "do_normalize")
     }
     if not settings["do_rescale"] and not settings["do_normalize"]:
         raise ModelError("`do_rescale` and `do_normalize` both off: pixels would be no float32")

@@ -18,6 +18,7 @@ FAMILY: Final = FixedSizeFamily(
     processor_types=("SiglipImageProcessor", "SiglipFeatureExtractor"),
     defaults={
         "do_center_crop": None,
+        "do_convert_rgb": True,
         "do_normalize": True,
         "do_rescale": True,
         "do_resize": True,
