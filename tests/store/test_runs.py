@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.store.care import NOW, make_store
+from vcache_cli.errors import UsageError
+from vcache_cli.items import MediaItem
+from vcache_cli.outcome import Failure, Outcome, Status
+from vcache_cli.store.meta import StoreRoot
+from vcache_cli.store.runs import RunLog, last_run, list_runs, live_keys, read_run, runs_dir
+
+OUTCOMES = [
+    Outcome(MediaItem("/caf\udce9"), Status.STORED, key="k1", source_sha256="ab" * 32),
+    Outcome(MediaItem("/b\n"), Status.FAILED, failure=Failure("decode", "truncated", "too short")),
+]
+SUMMARY = {"items": {"total": 2, "failed": 1}, "failures": [{"source": "x" * 300}] * 1000}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> StoreRoot:
+    return make_store(tmp_path / "store")
+
+
+def test_a_run_reads_back_as_it_was_written(root: StoreRoot) -> None:
+    with RunLog(root, now=NOW) as log:
+        for outcome in OUTCOMES:
+            log.append(outcome)
+        log.finish(SUMMARY)
+    run = read_run(root, log.run_id)
+    assert (run.live, run.summary, run.started_seconds) == (False, SUMMARY, NOW)
+    assert list(run.outcomes()) == [outcome.as_json() for outcome in OUTCOMES]
+    assert run.as_json() == {
+        "id": log.run_id,
+        "started": "2023-11-14T22:13:20Z",
+        "live": False,
+        "complete": True,
+        "items": SUMMARY["items"],
+    }
+
+
+def test_a_run_is_live_while_its_process_holds_it(root: StoreRoot) -> None:
+    with RunLog(root) as log:
+        log.append(OUTCOMES[0])
+        assert read_run(root, log.run_id).live
+        assert live_keys(root) == {"k1"}
+    ended = read_run(root, "last")
+    assert (ended.live, ended.summary, ended.as_json()["complete"]) == (False, None, False)
+    assert live_keys(root) == set()
+
+
+def test_a_torn_last_line_is_left_out(root: StoreRoot) -> None:
+    with RunLog(root) as log:
+        for outcome in OUTCOMES:
+            log.append(outcome)
+        log.finish({"items": {}})
+    data = log.path.read_bytes()
+    for length in range(len(data)):
+        log.path.write_bytes(data[:length])
+        run = read_run(root, log.run_id)
+        assert run.summary is None
+        assert len(list(run.outcomes())) <= len(OUTCOMES)
+
+
+def test_the_last_run_is_the_one_that_began_last(root: StoreRoot) -> None:
+    assert last_run(root) is None
+    for moment in (NOW + 5, NOW, NOW + 9, NOW + 7):
+        RunLog(root, now=moment).finish({"items": {"total": int(moment)}})
+    (runs_dir(root) / "zzz.jsonl").write_text("no run")
+    (runs_dir(root) / "99991231T235959Z-00000000.txt").write_text("no run")
+    found = last_run(root)
+    assert found is not None
+    assert found.started_seconds == NOW + 9
+    assert [run.started_seconds for run in list_runs(root)] == [NOW, NOW + 5, NOW + 7, NOW + 9]
+
+
+@pytest.mark.parametrize("name", ["last", "nonsense", "../../etc/passwd", "20231114T221320Z-0"])
+def test_a_run_that_is_not_there_is_a_usage_error(root: StoreRoot, name: str) -> None:
+    with pytest.raises(UsageError, match="no run"):
+        read_run(root, name)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_a_log_that_cannot_be_written_ends_without_ending_the_run(root: StoreRoot) -> None:
+    log = RunLog(root)
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, log._fd)
+    os.close(full)
+    log.append(OUTCOMES[0])
+    assert log.failure == "No space left on device"
+    log.finish({})
+
+
+def test_a_log_makes_the_folders_that_someone_deleted(root: StoreRoot) -> None:
+    for path in sorted((root.path / ".vcache").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    (root.path / ".vcache").rmdir()
+    RunLog(root).finish({})
+    assert last_run(root) is not None
