@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import sqlite3
 from pathlib import Path
 
 import pytest
 
 from vcache_cli.doctor import Check, State, examine
-from vcache_cli.doctor.locks import lock_holders
 from vcache_cli.doctor.machine import (
     check_clock,
     check_codecs,
@@ -98,15 +96,10 @@ def test_a_damaged_index_is_only_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system lists no locks")
-def test_the_holder_of_a_lock_is_named(tmp_path: Path) -> None:
-    with open(tmp_path / "write.lock", "w+") as lock:
+def test_who_holds_a_lock_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    create_meta(root, target="native")
+    assert named(check_store(root), "locks").message == "nobody holds a lock"
+    with open(root / ".vcache/locks/write", "w+") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        held = lock_holders(tmp_path)
-    assert held is not None
-    assert [name for name, _ in held] == ["write.lock"]
-    assert held[0][1] in {os.getpid(), 0}  # a sandbox may hide the number
-    assert lock_holders(tmp_path) == []
-
-
-def test_a_folder_without_locks_has_no_holders(tmp_path: Path) -> None:
-    assert not lock_holders(tmp_path / "absent")
+        assert named(check_store(root), "locks").message.startswith("held: `write` by process")

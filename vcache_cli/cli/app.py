@@ -65,6 +65,9 @@ def run(args: Sequence[str]) -> int:
         return _invoke(options)
     except typer.Exit as leaving:
         return leaving.exit_code
+    except BrokenPipeError:  # who reads our help or result has seen enough
+        discard(sys.stdout)
+        return 0
     except BaseException as error:  # noqa: BLE001  the one boundary that turns errors into codes
         if "--debug" in plain or os.environ.get("VCACHE_DEBUG"):
             traceback.print_exception(error, file=sys.stderr)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from vcache_cli import registry
 from vcache_cli.doctor.checks import Check, State
-from vcache_cli.doctor.locks import lock_holders
 from vcache_cli.errors import VcacheError
 from vcache_cli.store.filesystem import filesystem_of
-from vcache_cli.store.meta import StoreMeta, StoreRoot, check_trust, read_meta, vcache_dir
+from vcache_cli.store.locks import lock_holders
+from vcache_cli.store.meta import StoreRoot, check_trust, read_meta, vcache_dir
 
 if TYPE_CHECKING:
     from typing import Final
@@ -38,11 +38,13 @@ def check_store(path: Path) -> list[Check]:
         ]
     try:
         meta = read_meta(path)
+        target: Target = registry.load("targets", meta.target)()
     except VcacheError as error:
         return [Check("store", State.FAIL, error.message, error.hint or "see the message"), *checks]
     text = f"{path}: target {meta.target}, format {meta.format}, {meta.shared}"
-    checks = [Check("store", State.OK, text), *checks, _writable(path), _trust(path, meta)]
-    return [*checks, _locks(path), _index(vcache_dir(path) / "index.sqlite")]
+    checks = [Check("store", State.OK, text), *checks, _writable(path)]
+    root = StoreRoot(path, target.layout, meta)
+    return [*checks, _trust(root), _locks(root), _index(vcache_dir(path) / "index.sqlite")]
 
 
 def _nearest(path: Path) -> Path:
@@ -83,23 +85,22 @@ def _writable(place: Path) -> Check:
     return Check("writable", State.WARN, message, fix)
 
 
-def _trust(path: Path, meta: StoreMeta) -> Check:
+def _trust(root: StoreRoot) -> Check:
     try:
-        target: Target = registry.load("targets", meta.target)()
-        check_trust(StoreRoot(path, target.layout, meta))
+        check_trust(root)
     except VcacheError as error:
         return Check("trust", State.FAIL, error.message, error.hint or "see the message")
     return Check("trust", State.OK, "only its owner can have written it")
 
 
-def _locks(path: Path) -> Check:
-    holders = lock_holders(vcache_dir(path) / "locks")
-    if holders is None:
+def _locks(root: StoreRoot) -> Check:
+    holders = lock_holders(root)
+    if not os.path.exists("/proc/locks"):
         return Check("locks", State.OK, "this system does not list who holds them")
     if not holders:
         return Check("locks", State.OK, "nobody holds a lock")
-    shown = ", ".join(f"{name} by process {pid}" for name, pid in holders)
-    return Check("locks", State.OK, f"held: {shown}; they end with their process")
+    shown = ", ".join(f"`{each.lock}` by process {each.pid}" for each in holders)
+    return Check("locks", State.OK, f"held: {shown}; a lock ends with its process")
 
 
 def _index(path: Path) -> Check:

@@ -1,0 +1,102 @@
+"""The corpus that a command line names: its sources, one part of them, the first of them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from vcache_cli.errors import UsageError, VcacheError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from vcache_cli.items import MediaItem
+    from vcache_cli.protocols import Source
+
+__all__ = ["Corpus", "corpus", "count_ahead"]
+
+
+@dataclass(slots=True)
+class Corpus:
+    """A source that counts what it has given."""
+
+    source: Source
+    shard: tuple[int, int] | None = None
+    """(i, n): the i-th of n parts, counted from 1."""
+    limit: int | None = None
+    walkable: bool = True
+    """False where a list is read from a stream, which can be read only once."""
+    found: int = 0
+    """Items given so far."""
+    ended: bool = False
+    """True once the last one was given."""
+
+    def items(self) -> Iterator[MediaItem]:
+        """The items of the part, counted."""
+        for item in self.chosen():
+            self.found += 1
+            yield item
+        self.ended = True
+
+    def chosen(self) -> Iterator[MediaItem]:
+        """The items of the part, not counted."""
+        return islice(self._part(), self.limit)
+
+    def _part(self) -> Iterator[MediaItem]:
+        if self.shard is None:
+            return self.source.items()
+        from vcache_cli.media import shard_of
+
+        part, parts = self.shard
+        return (
+            item for item in self.source.items() if shard_of(item.path, count=parts) == part - 1
+        )
+
+
+def corpus(
+    specs: Sequence[str] | None,
+    *,
+    null: bool = False,
+    exclude: Sequence[str] | None = None,
+    shard: tuple[int, int] | None = None,
+    limit: int | None = None,
+) -> Corpus:
+    """What the user named.
+
+    Raises:
+        UsageError: nothing was named.
+    """
+    if not specs:
+        raise UsageError("no source was named", hint="name files or folders, or `-` for stdin")
+    from vcache_cli.media import sources
+
+    source = sources(specs, stdin=sys.stdin.buffer, null=null, exclude=tuple(exclude or ()))
+    lists = any(spec == "-" or spec.startswith("@") for spec in specs)
+    return Corpus(source, shard, limit, walkable=not lists)
+
+
+def count_ahead(corpus: Corpus) -> Callable[[], int | None]:
+    """The number of items of `corpus`, once it is known; a run itself walks only as it goes.
+
+    A thread walks the same names again, opening nothing; it ends with the process. What goes
+    wrong there is left for the run to find.
+    """
+    counted: list[int] = []
+
+    def walk() -> None:
+        with suppress(VcacheError, OSError):
+            counted.append(sum(1 for _ in corpus.chosen()))
+
+    if corpus.walkable:
+        threading.Thread(target=walk, name="count-ahead", daemon=True).start()
+
+    def total() -> int | None:
+        if corpus.ended:
+            return corpus.found
+        return counted[0] if counted else None
+
+    return total

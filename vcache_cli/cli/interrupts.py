@@ -1,0 +1,61 @@
+"""Ctrl-C and SIGTERM while a run goes on: the first one finishes what is in flight."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+from vcache_cli.cli.errors import Terminated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
+    from typing import Any, Final, Self
+
+__all__ = ["Interrupts"]
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """While active, the first signal calls `stop`, the second one raises.
+
+    Args:
+        stop: ends the run softly; called inside a signal handler.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._before: dict[int, Any] = {}
+        self.received: int | None = None
+        """The first signal's number."""
+
+    def __enter__(self) -> Self:
+        """Take the signals over; only the main thread can, elsewhere nothing changes."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._on) for number in _SIGNALS}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the signals back."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @property
+    def error(self) -> KeyboardInterrupt | None:
+        """What the first signal means for the exit code; None where there was none."""
+        if self.received is None:
+            return None
+        return Terminated() if self.received == signal.SIGTERM else KeyboardInterrupt()
+
+    def _on(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None:
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        self.received = number
+        self._stop()
