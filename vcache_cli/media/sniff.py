@@ -36,8 +36,8 @@ _SIGNATURES: Final = (
     ("Matroska", rb"\x1a\x45\xdf\xa3"),
     ("AVI", rb"RIFF.{4}AVI "),
     ("MPEG-PS", rb"\x00\x00\x01[\xba\xb3]"),
-    # A first packet with a payload, unscrambled; Blu-ray files put four bytes before it.
-    ("MPEG-TS", rb"(?:.{4})?\x47[\x40-\x5f].[\x10-\x1f\x30-\x3f]"),
+    # A first packet that starts a payload, unscrambled; Blu-ray files put four bytes before it.
+    ("MPEG-TS", rb"(?:.{4})?\x47(?:\x40[\x00\x10\x11][\x30-\x3f]|[\x40-\x5f].[\x10-\x1f])"),
     ("FLV", rb"FLV\x01"),
     ("ASF", rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11"),
     ("Ogg Theora", rb"OggS.{24}\x80theora|OggS.{25}\x80theora"),

@@ -101,7 +101,7 @@ class FixedSizePreprocessor:
 
     def _composited(self, frames: Frames) -> NDArray[np.uint8]:
         """The first frame, its transparent colour on white as the server's conversion does it."""
-        rgb = frames.rgb[0]
+        rgb: NDArray[np.uint8] = frames.rgb[0]
         if frames.key_rgb is None or not self.settings["do_convert_rgb"]:
             return rgb
         is_key = (rgb == np.array(frames.key_rgb, np.uint8)).all(axis=2, keepdims=True)
