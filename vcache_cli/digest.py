@@ -17,14 +17,14 @@ DIGEST_LENGTH: Final = 64
 
 
 def canonical_json(value: object) -> bytes:
-    """The one JSON form of `value`: sorted keys, no spaces, ASCII, no NaN.
+    r"""The one JSON form of `value`: sorted keys, no spaces, ASCII, no NaN.
 
     Raises:
         ValueError: a float that is not finite.
         TypeError: a value that JSON has no form for.
 
-    >>> canonical_json({"b": 1, "a": [0.5, "\\u00e9"]})
-    b'{"a":[0.5,"\\\\u00e9"],"b":1}'
+    >>> canonical_json({"b": 1, "a": [0.5, "\u00e9"]})
+    b'{"a":[0.5,"\\u00e9"],"b":1}'
     """
     text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False

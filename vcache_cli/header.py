@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.tensor import ITEMSIZE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import NoReturn
 
 __all__ = [
@@ -40,7 +41,8 @@ _MAX_BITS: Final = 2**63
 """Beyond this, readers that multiply in 64 bits overflow, a side of 0 elsewhere or not."""
 
 
-_SPEC_KEYS: Final = frozenset({"dtype", "shape", "data_offsets"})
+_TEXT: Final = frozenset({str})
+_SPEC_KEYS: Final = ("dtype", "shape", "data_offsets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +121,20 @@ def parse_header(raw: bytes, payload_bytes: int, limits: HeaderLimits) -> Header
         InvalidEntryError: anything that the format or `limits` do not allow.
     """
     table = _load_table(raw)
-    metadata = _checked_metadata(table.pop("__metadata__", {}))
+    metadata = _checked_metadata(table.pop("__metadata__", ()))
     if len(table) > limits.max_tensors:
         _reject(f"{len(table)} tensors, at most {limits.max_tensors} are allowed")
-    is_name = _name_matcher(limits.name_pattern)
-    specs = [_checked_spec(name, value, is_name, limits) for name, value in table.items()]
+    specs = [_checked_spec(name, value, limits) for name, value in table.items()]
     if len(specs) > 1:
         specs.sort(key=_place)
     _check_cover(specs, payload_bytes)
     return Header(metadata, tuple(specs), LENGTH_BYTES + len(raw))
 
 
-@cache
-def _name_matcher(pattern: str) -> Callable[[str], object]:
-    return re.compile(pattern).fullmatch
+@lru_cache(maxsize=1024)
+def _is_name(pattern: str, name: str) -> bool:
+    """All entries of a model have the same few names."""
+    return re.fullmatch(pattern, name) is not None
 
 
 def _place(spec: TensorSpec) -> tuple[int, int]:
@@ -145,38 +147,31 @@ def _load_table(raw: bytes) -> dict[str, Any]:
         _reject("header is not a JSON object padded with spaces")
     try:
         text = body.decode("utf-8")
-        table: dict[str, Any] = _DECODER.decode(text)
+        pairs, end = _SCAN(text, 0)
+    except StopIteration as error:
+        _reject(f"header is not valid JSON: no value at {error.value}")
     except (ValueError, RecursionError) as error:
         _reject(f"header is not valid JSON: {error}")
+    if end != len(text):
+        _reject(f"header is not valid JSON: more after {end}")
     if "\\u" in text:
-        _check_surrogates(table)
-    return table
+        _check_surrogates(pairs)
+    return _table(pairs, "the header")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+_SCAN: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder(
+    object_pairs_hook=tuple
+).scan_once  # type: ignore[attr-defined]  # documented by its source only; `decode` calls it
+"""Parses in C: an object comes as a tuple of pairs, so that none is lost, an array as a list."""
+
+
+def _table(pairs: object, what: str) -> dict[str, Any]:
+    if not isinstance(pairs, tuple):
+        _reject(f"{what} is not a JSON object")
     table = dict(pairs)
     if len(table) != len(pairs):
-        raise ValueError("duplicate key")
+        _reject(f"{what} has a key twice")
     return table
-
-
-def _natural(text: str) -> int:
-    if text.startswith("-"):
-        raise ValueError(f"negative number {text[:16]}")
-    return int(text)
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"not a whole number: {text[:16]}")
-
-
-_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_unique,
-    parse_int=_natural,
-    parse_float=_no_number,
-    parse_constant=_no_number,
-)
-"""Made once: making one costs as much as a header."""
 
 
 def _check_surrogates(value: object) -> None:
@@ -186,54 +181,58 @@ def _check_surrogates(value: object) -> None:
             value.encode("utf-8")
         except UnicodeEncodeError as error:
             _reject(f"header holds text that is not Unicode: {error.reason}")
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            _check_surrogates(key)
-            _check_surrogates(inner)
-    elif isinstance(value, list):
+    elif isinstance(value, (tuple, list)):
         for inner in value:
             _check_surrogates(inner)
 
 
-def _checked_metadata(value: object) -> dict[str, str]:
-    if not isinstance(value, dict):
-        _reject("`__metadata__` is not an object")
-    for key, text in value.items():
-        if type(text) is not str:
-            _reject(f"metadata `{key}` is not a string")
-    return value
+def _checked_metadata(pairs: object) -> dict[str, str]:
+    metadata = _table(pairs, "`__metadata__`")
+    if not _TEXT.issuperset(map(type, metadata.values())):
+        _reject("`__metadata__` holds a value that is not a string")
+    return metadata
 
 
-def _checked_spec(
-    name: str, value: object, is_name: Callable[[str], object], limits: HeaderLimits
-) -> TensorSpec:
-    if not is_name(name):
+def _checked_spec(name: str, pairs: object, limits: HeaderLimits) -> TensorSpec:
+    if not _is_name(limits.name_pattern, name):
         _reject(f"tensor name {name[:64]!r} is not allowed")
-    if not isinstance(value, dict) or value.keys() != _SPEC_KEYS:
-        _reject(f"tensor `{name}` does not have exactly dtype, shape and data_offsets")
-    dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
+    dtype, shape, offsets = _parts(name, pairs)
     if type(dtype) is not str or dtype not in limits.dtypes:
         _reject(f"tensor `{name}` has dtype {str(dtype)[:16]!r}, which is not allowed")
-    if not _is_naturals(shape) or len(shape) > limits.max_ndim:
+    if type(shape) is not list or len(shape) > limits.max_ndim:
         _reject(f"tensor `{name}` has no valid shape")
-    if not _is_naturals(offsets) or len(offsets) != 2:
+    if type(offsets) is not list or len(offsets) != 2:
         _reject(f"tensor `{name}` has no valid data_offsets")
     begin, end = offsets
+    if type(begin) is not int or type(end) is not int or begin < 0:
+        _reject(f"tensor `{name}` has no valid data_offsets")
     if end - begin != _size_bytes(name, dtype, shape):
         _reject(f"tensor `{name}` {dtype}{shape} does not fit its data_offsets")
     return TensorSpec(name, dtype, tuple(shape), begin, end)
 
 
-def _is_naturals(value: object) -> bool:
-    return isinstance(value, list) and all(type(side) is int for side in value)
+def _parts(name: str, pairs: object) -> tuple[object, object, object]:
+    """The values of dtype, shape and data_offsets."""
+    if not isinstance(pairs, tuple) or len(pairs) != len(_SPEC_KEYS):
+        _reject(f"tensor `{name}` does not have exactly {', '.join(_SPEC_KEYS)}")
+    (first, dtype), (second, shape), (third, offsets) = pairs
+    if (first, second, third) == _SPEC_KEYS:  # the order in which everybody writes them
+        return dtype, shape, offsets
+    value = dict(pairs)
+    if value.keys() != set(_SPEC_KEYS):
+        _reject(f"tensor `{name}` does not have exactly {', '.join(_SPEC_KEYS)}")
+    return value["dtype"], value["shape"], value["data_offsets"]
 
 
-def _size_bytes(name: str, dtype: str, shape: list[int]) -> int:
-    itemsize_bytes = ITEMSIZE_BYTES[dtype]
-    size_bytes = math.prod(shape, start=itemsize_bytes)
-    if shape and max(shape) >= _MAX_SIDE:
-        _reject(f"tensor `{name}` has a side of {_MAX_SIDE} or more")
-    if 8 * (size_bytes or math.prod(filter(None, shape), start=itemsize_bytes)) >= _MAX_BITS:
+def _size_bytes(name: str, dtype: str, shape: list[object]) -> int:
+    """Bytes of a tensor; readers that multiply in 64 bits get the same."""
+    size_bytes = bound = ITEMSIZE_BYTES[dtype]
+    for side in shape:
+        if type(side) is not int or not 0 <= side < _MAX_SIDE:
+            _reject(f"tensor `{name}` has a side that is not a number from 0 to 2^31 - 1")
+        size_bytes *= side
+        bound *= side or 1
+    if 8 * bound >= _MAX_BITS:
         _reject(f"tensor `{name}` has sides whose product overflows")
     return size_bytes
 

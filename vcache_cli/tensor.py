@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -80,19 +81,17 @@ class Tensor:
 
     def bits(self) -> NDArray[Any]:
         """The elements as a read-only numpy array; bfloat16 as its uint16 bits."""
-        import numpy as np
-
-        array = np.frombuffer(self.data, dtype=_NUMPY_NAMES[self.dtype]).reshape(self.shape)
-        array.flags.writeable = False
+        array = _array_class()(self.shape, _numpy_dtype(self.dtype), self.data)
+        array.setflags(write=False)
         return array
 
     def numpy(self) -> NDArray[Any]:
         """The elements as a numpy array; bfloat16 is widened to float32, exactly."""
-        import numpy as np
-
         bits = self.bits()
         if self.dtype != "BF16":
             return bits
+        import numpy as np
+
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
     def mlx(self) -> Any:  # noqa: ANN401  mlx ships no usable type for its arrays
@@ -129,6 +128,21 @@ class Tensor:
             little = np.ascontiguousarray(array, dtype=_NUMPY_NAMES[name])
         flat = little.reshape(-1).view(np.uint8)
         return cls(name, tuple(array.shape), flat.data if flat.size else b"")
+
+
+@cache
+def _array_class() -> type[NDArray[Any]]:
+    """What an `import` inside `bits` would find anew for each tensor."""
+    import numpy as np
+
+    return np.ndarray
+
+
+@cache
+def _numpy_dtype(name: str) -> np.dtype[Any]:
+    import numpy as np
+
+    return np.dtype(_NUMPY_NAMES[name])
 
 
 def numpy_dtype_name(dtype: np.dtype[Any]) -> str:

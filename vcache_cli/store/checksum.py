@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import xxhash
 
 from vcache_cli.errors import InvalidEntryError
 
-__all__ = ["BLANK", "DIGITS", "STEP_BYTES", "Checksum", "digits_at"]
+__all__ = ["BLANK", "DIGITS", "STEP_BYTES", "digits_at", "start_checksum"]
 
 DIGITS: Final = 32
 """Hexadecimal digits of the checksum."""
@@ -26,24 +27,22 @@ def digits_at(header: bytes, field: str) -> int:
     Raises:
         InvalidEntryError: there is no such field, written without spaces.
     """
-    pattern = b'"%s":"' % field.encode("ascii")
+    pattern = _pattern(field)
     found = header.find(pattern)
     if found < 0:
         raise InvalidEntryError(f"no checksum `{field}` in the header", finding="checksum")
     return found + len(pattern)
 
 
-class Checksum:
-    """A running checksum, fed front to back. One thread."""
+@cache
+def _pattern(field: str) -> bytes:
+    return f'"{field}":"'.encode("ascii")
 
-    def __init__(self, header: bytes | memoryview, digits: int) -> None:
-        """Begin with the file's first bytes, whose own digits lie at `digits`."""
-        view = memoryview(header)
-        self._hash = xxhash.xxh3_128(view[:digits])
-        self._hash.update(BLANK)
-        self._hash.update(view[digits + DIGITS :])
-        self.update = self._hash.update
 
-    def hexdigest(self) -> str:
-        """32 lowercase hexadecimal digits."""
-        return self._hash.hexdigest()
+def start_checksum(head: bytes | memoryview, digits: int) -> xxhash.xxh3_128:
+    """The checksum fed with `head`, a file's first bytes, whose own digits begin at `digits`."""
+    view = memoryview(head)
+    checksum = xxhash.xxh3_128(view[:digits])
+    checksum.update(BLANK)
+    checksum.update(view[digits + DIGITS :])
+    return checksum

@@ -17,9 +17,10 @@ from vcache_cli.errors import InvalidEntryError, UsageError, VcacheError
 from vcache_cli.store.budget import Budget
 from vcache_cli.store.files import FileOps, OsFiles
 from vcache_cli.store.locks import gc_lock, write_lock
-from vcache_cli.store.meta import StoreRoot, check_trust, vcache_dir
+from vcache_cli.store.meta import StoreRoot, vcache_dir
 from vcache_cli.store.pool import EntryWriter
 from vcache_cli.store.reader import read_file
+from vcache_cli.store.trust import check_trust
 from vcache_cli.store.writer import Publisher, pack_entry
 
 __all__ = ["DiskStore", "Finding"]

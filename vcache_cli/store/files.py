@@ -51,6 +51,10 @@ class FileOps(Protocol):
         """What lies at `path`; a link is not followed."""
         ...
 
+    def read(self, fd: int, count: int, /) -> bytes:
+        """At most `count` bytes; empty at the end."""
+        ...
+
     def readv(self, fd: int, buffers: Sequence[memoryview], /) -> int:
         """Bytes read into `buffers`; may be fewer than they hold, 0 at the end."""
         ...
@@ -99,6 +103,7 @@ class OsFiles:
     close = staticmethod(os.close)
     fstat = staticmethod(os.fstat)
     lstat = staticmethod(os.lstat)
+    read = staticmethod(os.read)
     readv = staticmethod(os.readv)
     write = staticmethod(os.write)
     fchmod = staticmethod(os.fchmod)

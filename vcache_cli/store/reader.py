@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from vcache_cli.entry import Entry
 from vcache_cli.errors import InvalidEntryError
-from vcache_cli.header import LENGTH_BYTES, Header, header_length, parse_header
+from vcache_cli.header import LENGTH_BYTES, Header, HeaderLimits, header_length, parse_header
 from vcache_cli.protocols import Layout
-from vcache_cli.store.checksum import STEP_BYTES, Checksum, digits_at
+from vcache_cli.store.checksum import STEP_BYTES, digits_at, start_checksum
 from vcache_cli.store.files import READ_FLAGS, FileOps, OsFiles
 from vcache_cli.tensor import Tensor, empty_buffer
 
 __all__ = ["HeaderFacts", "read_file", "read_header"]
 
+_SMALL_BYTES: Final = 1536 * 1024
+"""Larger files are read in steps."""
 _FIRST_BYTES: Final = 4096
 """Enough for most headers; a longer one takes a second read."""
 
@@ -33,7 +35,7 @@ class HeaderFacts:
     stat: os.stat_result
 
 
-def read_file(files: FileOps, path: str | os.PathLike[str], relative: str, layout: Layout) -> Entry:
+def read_file(files: FileOps, path: str, relative: str, layout: Layout) -> Entry:
     """The entry in the file at `path`, which lies at `relative` below its store's root.
 
     Takes no lock and writes nothing; the tensors share one buffer that nobody writes to.
@@ -43,9 +45,11 @@ def read_file(files: FileOps, path: str | os.PathLike[str], relative: str, layou
         OSError: it could not be opened or read.
         MemoryError: it does not fit into memory.
     """
-    with _opened(files, path) as fd:
-        buffer, header = _checked(files, fd, layout)
-    return layout.unpack(relative, header.metadata, _tensors(header, buffer.toreadonly()))
+    fd = files.open(path, READ_FLAGS)  # not by `_opened`: this is the path of every get
+    try:
+        return _read_open(files, fd, relative, layout)
+    finally:
+        files.close(fd)
 
 
 def read_header(path: str | os.PathLike[str], relative: str, layout: Layout) -> HeaderFacts:
@@ -58,7 +62,7 @@ def read_header(path: str | os.PathLike[str], relative: str, layout: Layout) -> 
     files = OsFiles()
     with _opened(files, path) as fd:
         facts = files.fstat(fd)
-        size_bytes = _entry_size(facts, layout)
+        size_bytes = _entry_size(facts, layout.limits)
         raw = bytearray(min(size_bytes, _FIRST_BYTES))
         _fill(files, fd, memoryview(raw))
         end = LENGTH_BYTES + header_length(bytes(raw[:LENGTH_BYTES]), size_bytes, layout.limits)
@@ -79,43 +83,68 @@ def _opened(files: FileOps, path: str | os.PathLike[str]) -> Iterator[int]:
             files.close(fd)
 
 
-def _entry_size(facts: os.stat_result, layout: Layout) -> int:
+def _entry_size(facts: os.stat_result, limits: HeaderLimits) -> int:
     if not stat.S_ISREG(facts.st_mode):
         raise InvalidEntryError("not a regular file", finding="foreign_file")
-    if facts.st_size > layout.limits.max_file_bytes:
+    if facts.st_size > limits.max_file_bytes:
         raise InvalidEntryError(
-            f"{facts.st_size} bytes, at most {layout.limits.max_file_bytes} are allowed",
+            f"{facts.st_size} bytes, at most {limits.max_file_bytes} are allowed",
             finding="size",
         )
     return facts.st_size
 
 
-def _checked(files: FileOps, fd: int, layout: Layout) -> tuple[memoryview, Header]:
-    """The whole file and its header; both are checked before anything is made of them."""
-    limits = layout.limits
-    size_bytes = _entry_size(files.fstat(fd), layout)
-    buffer = empty_buffer(size_bytes)
-    have = _fill(files, fd, buffer[:STEP_BYTES])
+def _read_open(files: FileOps, fd: int, relative: str, layout: Layout) -> Entry:
+    limits, field = layout.limits, layout.checksum_field
+    size_bytes = _entry_size(files.fstat(fd), limits)
+    buffer, have = _begin(files, fd, size_bytes)
     end = LENGTH_BYTES + header_length(bytes(buffer[:LENGTH_BYTES]), size_bytes, limits)
-    have += _fill(files, fd, buffer[have:end])
+    if end > have:
+        have += _fill(files, fd, buffer[have:end])
     raw = bytes(buffer[LENGTH_BYTES:end])
     header = parse_header(raw, size_bytes - end, limits)
-    if layout.checksum_field is None:
+    if field is None:
         _fill(files, fd, buffer[have:])
-        return buffer, header
-    digits = LENGTH_BYTES + digits_at(raw, layout.checksum_field)
-    checksum = Checksum(buffer[:have], digits)
-    for start in range(have, size_bytes, STEP_BYTES):
-        step = buffer[start : start + STEP_BYTES]
-        _fill(files, fd, step)
-        checksum.update(step)
-    _compare(checksum.hexdigest(), header.metadata[layout.checksum_field])
-    return buffer, header
+    else:
+        checksum = start_checksum(buffer[:have], LENGTH_BYTES + digits_at(raw, field))
+        _read_hashing(files, fd, buffer[have:], checksum.update)
+        _compare(checksum.hexdigest(), header.metadata[field])
+    return layout.unpack(relative, header.metadata, _tensors(header, buffer.toreadonly()))
+
+
+def _read_hashing(
+    files: FileOps, fd: int, view: memoryview, update: Callable[[memoryview], None]
+) -> None:
+    """Fill `view`, each step hashed while it is in the processor's cache."""
+    readv = files.readv
+    for start in range(0, len(view), STEP_BYTES):
+        step = view[start : start + STEP_BYTES]
+        count = readv(fd, (step,))
+        if count != len(step):
+            _fill(files, fd, step[count:])
+        update(step)
+
+
+def _begin(files: FileOps, fd: int, size_bytes: int) -> tuple[memoryview, int]:
+    """Memory for the whole file, and how much of it has been read.
+
+    A small file is read at once: it stays in the processor's cache until it is hashed.
+    """
+    if size_bytes <= _SMALL_BYTES:
+        data = files.read(fd, size_bytes)
+        if len(data) == size_bytes:
+            return memoryview(data), size_bytes
+        buffer = empty_buffer(size_bytes)
+        buffer[: len(data)] = data
+        return buffer, len(data)
+    buffer = empty_buffer(size_bytes)
+    return buffer, _fill(files, fd, buffer[:STEP_BYTES])
 
 
 def _fill(files: FileOps, fd: int, view: memoryview) -> int:
     """Read until `view` is full; its bytes."""
-    wanted, have = len(view), 0
+    wanted = len(view)
+    have = files.readv(fd, (view,))
     while have < wanted:
         count = files.readv(fd, (view[have:],))
         if count <= 0:

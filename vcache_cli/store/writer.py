@@ -14,7 +14,8 @@ from vcache_cli.entry import Entry
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import LENGTH_BYTES, build_header, canonical_order, parse_header
 from vcache_cli.protocols import Layout
-from vcache_cli.store.checksum import BLANK, DIGITS, STEP_BYTES, Checksum, digits_at
+from vcache_cli.store.checksum import BLANK, DIGITS, STEP_BYTES, digits_at, start_checksum
+from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import (
     TEMP_FLAGS,
     FileOps,
@@ -23,7 +24,7 @@ from vcache_cli.store.files import (
     sync_directory,
     write_all,
 )
-from vcache_cli.store.meta import StoreRoot, vcache_dir, write_meta
+from vcache_cli.store.meta import StoreRoot, vcache_dir
 
 __all__ = ["Packed", "Publisher", "pack_entry"]
 
@@ -86,7 +87,7 @@ def _read_back(header: bytes, relative: str, size_bytes: int, layout: Layout) ->
 
 def _with_checksum(header: bytes, data: Sequence[memoryview], field: str) -> bytes:
     at = digits_at(header, field)
-    checksum = Checksum(header, at)
+    checksum = start_checksum(header, at)
     for view in data:
         for start in range(0, len(view), STEP_BYTES):
             checksum.update(view[start : start + STEP_BYTES])

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from vcache_cli.digest import canonical_json, digest_bytes
+from vcache_cli.digest import DIGEST_LENGTH, canonical_json, digest_bytes
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import HeaderLimits
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["NativeLayout", "NativeTarget", "native_key"]
 
 _FORMAT: Final = "1"
-_KEY: Final = re.compile(r"[0-9a-f]{64}")
 _PATH: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.safetensors")
-_COUNT: Final = re.compile(r"0|[1-9][0-9]{0,17}")
-_NEEDED: Final = ("key", "stage", "source_sha256", "recipe", "recipe_sha256", "created")
+_MAX_COUNT_DIGITS: Final = 18
+_STAGES: Final = {stage.value: stage for stage in Stage}
+_KINDS: Final = {kind.value: kind for kind in Kind}
 
 
 def native_key(stage: Stage, source_sha256: str, recipe_sha256: str) -> str:
     """The key of a source under a recipe: SHA-256 of canonical JSON, 64 hex.
 
     >>> native_key(Stage.PIXELS, "0" * 64, "f" * 64)[:16]
-    '32b5e6a7b1f22e62'
+    '9e887090df3ca377'
     """
     # Spelled out: all parts are hexadecimal or names, and a get derives the key anew each time.
     text = (
@@ -70,7 +70,7 @@ class NativeLayout:
         Raises:
             ValueError: not 64 lowercase hexadecimal digits.
         """
-        if not _KEY.fullmatch(key):
+        if len(key) != DIGEST_LENGTH or not _is_hex(key):
             raise ValueError(f"{key[:80]!r} is not a key: 64 lowercase hexadecimal digits")
         return f"{key[:2]}/{key}.safetensors"
 
@@ -116,25 +116,27 @@ class NativeLayout:
         Raises:
             InvalidEntryError: see `Layout.unpack`.
         """
-        _check_fields(metadata)
-        key = metadata["vcache.key"]
-        stage = _stage(metadata["vcache.stage"])
-        source_sha256, recipe_sha256 = (
-            metadata["vcache.source_sha256"],
-            metadata["vcache.recipe_sha256"],
-        )
-        recipe = _recipe(metadata["vcache.recipe"], recipe_sha256)
+        try:
+            key, source_sha256 = metadata["vcache.key"], metadata["vcache.source_sha256"]
+            recipe_sha256, created = metadata["vcache.recipe_sha256"], metadata["vcache.created"]
+            stage = _STAGES[metadata["vcache.stage"]]
+            recipe = _recipe(metadata["vcache.recipe"], recipe_sha256)
+            version = metadata["vcache.format"]
+        except KeyError as error:
+            raise InvalidEntryError(f"metadata has no valid {error}") from error
+        if version != _FORMAT:
+            raise InvalidEntryError(f"entry format {_FORMAT} expected, found {version[:16]!r}")
         if key != native_key(stage, source_sha256, recipe_sha256):
             raise _mismatch("the key is not that of its stage, source and recipe")
         if path != f"{key[:2]}/{key}.safetensors":
             raise _mismatch(f"`{path}` holds the entry of key {key}")
         provenance = Provenance(
             source_sha256,
-            json.loads(recipe),
+            recipe,
             metadata.get("vcache.model"),
             _kind(metadata.get("vcache.kind")),
             _count(metadata.get("vcache.num_tokens")),
-            metadata["vcache.created"],
+            created,
             _versions(metadata.get("vcache.versions", "{}")),
         )
         return Entry(key, stage, tensors, provenance, metadata)
@@ -168,6 +170,13 @@ _LIMITS: Final = HeaderLimits()
 _SHARDS: Final = tuple(f"{number:02x}" for number in range(256))
 
 
+def _is_hex(text: str) -> bool:
+    try:
+        return bytes.fromhex(text).hex() == text
+    except ValueError:
+        return False
+
+
 def _now() -> str:
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     moment = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
@@ -178,62 +187,47 @@ def _mismatch(message: str) -> InvalidEntryError:
     return InvalidEntryError(message, finding="key_mismatch")
 
 
-def _check_fields(metadata: Mapping[str, str]) -> None:
-    found = metadata.get("vcache.format")
-    if found != _FORMAT:
-        raise InvalidEntryError(f"entry format {_FORMAT} expected, found {found!r}")
-    for name in _NEEDED:
-        if f"vcache.{name}" not in metadata:
-            raise InvalidEntryError(f"metadata `vcache.{name}` is missing")
-
-
-def _stage(text: str) -> Stage:
-    try:
-        return Stage(text)
-    except ValueError as error:
-        raise InvalidEntryError(f"unknown stage {text[:16]!r}") from error
-
-
 def _kind(text: str | None) -> Kind | None:
-    try:
-        return Kind(text) if text is not None else None
-    except ValueError as error:
-        raise InvalidEntryError(f"unknown kind {(text or '')[:16]!r}") from error
+    if text is None:
+        return None
+    if text not in _KINDS:
+        raise InvalidEntryError(f"unknown kind {text[:16]!r}")
+    return _KINDS[text]
 
 
 def _count(text: str | None) -> int | None:
     if text is None:
         return None
-    if not _COUNT.fullmatch(text):
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_COUNT_DIGITS):
         raise InvalidEntryError(f"token count {text[:16]!r} is not a number")
     return int(text)
 
 
 @lru_cache(maxsize=256)
-def _recipe(text: str, recipe_sha256: str) -> str:
-    """`text`, checked: all entries of a model share it, so the check is done once."""
-    try:
-        value: Any = json.loads(text)
-        canonical = canonical_json(value)
-    except (ValueError, RecursionError) as error:
-        raise InvalidEntryError(f"the recipe is not JSON: {error}") from error
-    if not isinstance(value, dict) or canonical != text.encode("utf-8"):
+def _recipe(text: str, recipe_sha256: str) -> Mapping[str, Any]:
+    """The recipe in `text`, checked once and shared: all entries of a model have the same."""
+    value = _object(text, "recipe")
+    canonical = canonical_json(value)
+    if canonical != text.encode("utf-8"):
         raise InvalidEntryError("the recipe is not canonical JSON")
     if digest_bytes(canonical) != recipe_sha256:
         raise _mismatch("the recipe does not have the digest beside it")
-    return text
+    return value
 
 
 @lru_cache(maxsize=256)
-def _checked_versions(text: str) -> tuple[tuple[str, str], ...]:
+def _versions(text: str) -> Mapping[str, str]:
+    value = _object(text, "versions")
+    if not all(type(item) is str for item in value.values()):
+        raise InvalidEntryError("the versions are not strings")
+    return value
+
+
+def _object(text: str, name: str) -> dict[str, Any]:
     try:
-        value: Any = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidEntryError(f"the versions are not JSON: {error}") from error
-    if not isinstance(value, dict) or not all(type(item) is str for item in value.values()):
-        raise InvalidEntryError("the versions are not an object of strings")
-    return tuple(value.items())
-
-
-def _versions(text: str) -> dict[str, str]:
-    return dict(_checked_versions(text))
+        raise InvalidEntryError(f"the {name} are not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InvalidEntryError(f"the {name} are not a JSON object")
+    return value
