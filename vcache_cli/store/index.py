@@ -10,10 +10,11 @@ import os
 import sqlite3
 import time
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vcache_cli.errors import VcacheError
 from vcache_cli.header import canonical_order
+from vcache_cli.store.create import write_meta
 from vcache_cli.store.index_entries import EntryTable, Totals
 from vcache_cli.store.index_refresh import Refresh, refresh
 from vcache_cli.store.index_schema import (
@@ -27,7 +28,7 @@ from vcache_cli.store.index_schema import (
     unpack_key,
 )
 from vcache_cli.store.memos import MemoTable, Recall
-from vcache_cli.store.meta import vcache_dir, write_meta
+from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.rows import EntryRow, FileFacts, TensorShape, row_of
 
 if TYPE_CHECKING:
@@ -218,10 +219,11 @@ class Index:
         nothing: list[EntryRow] = []
         yield from self._ask(lambda: list(self._entries.select(tail, parameters)), nothing)
 
-    def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
+    def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query of ours; empty where the index broke."""
         self.commit()
-        return self._ask(lambda: self._connection.execute(sql, parameters).fetchall(), [])
+        nothing: list[tuple[Any, ...]] = []
+        return self._ask(lambda: self._connection.execute(sql, parameters).fetchall(), nothing)
 
     def by_use(self) -> Iterator[tuple[str, int, int]]:
         """(key, mtime in ns, bytes) of every entry, least recently used first, streamed."""
@@ -235,6 +237,10 @@ class Index:
         """Sums over all entries, as of the last refresh and what was added since."""
         self.commit()
         return self._ask(self._entries.totals, Totals(0, 0, 0))
+
+    def shared_bytes(self) -> int:
+        """Allocated bytes that the rows count more than once, for files with several names."""
+        return self._ask(self._entries.shared_bytes, 0)
 
     def foreign_bytes(self) -> int:
         """Bytes of what is neither an entry nor ours, as of the last refresh."""

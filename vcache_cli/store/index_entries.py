@@ -146,11 +146,15 @@ class EntryTable:
         (count, logical, allocated), *_ = self._connection.execute(
             "SELECT count(*), ifnull(sum(bytes), 0), ifnull(sum(allocated), 0) FROM entries"
         )
-        (again,), *_ = self._connection.execute(
+        return Totals(count, logical, allocated - self.shared_bytes())
+
+    def shared_bytes(self) -> int:
+        """Allocated bytes that a plain sum counts more than once."""
+        rows = self._connection.execute(
             "SELECT ifnull(sum(extra), 0) FROM (SELECT (count(*) - 1) * max(allocated) AS extra"
             " FROM entries WHERE links > 1 GROUP BY inode)"
         )
-        return Totals(count, logical, allocated - again)
+        return int(rows.fetchone()[0])
 
     def foreign_bytes(self) -> int:
         """Bytes of what is no entry and not ours, as last seen."""
