@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -159,12 +160,19 @@ class TowerEncoder:
         return array
 
     def _encode(self, pixels: list[NDArray[np.float32]]) -> list[Features]:
-        step = self.ops.max_batch or max(1, len(pixels))
+        step = self._pass_items(len(pixels))
         done: list[Features] = []
         with self.ops.session():
             for begin in range(0, len(pixels), step):
                 done += self._forward(pixels[begin : begin + step])
         return done
+
+    def _pass_items(self, batch_size: int) -> int:
+        """Items of one pass, at least one."""
+        if self.ops.pass_tokens is None:
+            return max(1, batch_size)
+        num_tokens: int = (self.settings["image_size"] // self.settings["patch_size"]) ** 2
+        return math.ceil(self.ops.pass_tokens / num_tokens)
 
     def _forward(self, pixels: list[NDArray[np.float32]]) -> list[Features]:
         import numpy as np

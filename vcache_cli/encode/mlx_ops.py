@@ -42,7 +42,7 @@ class MlxOps:
     """`Ops` over `mlx.core` arrays on MLX's default device. One thread."""
 
     concurrency = 1
-    max_batch = None
+    pass_tokens = None
 
     def __init__(self, compute_dtype: str) -> None:
         import mlx.core as mx

@@ -1,7 +1,7 @@
 """Operations in numpy, float32: the backend that runs on any CPU.
 
-Items pass one by one, each on one BLAS thread: activations stay in the cache, several threads
-encode at once, and an item's bytes do not depend on what else was in its batch.
+A few items pass at a time, on one BLAS thread: several threads encode at once, each on its own
+items, and what is computed does not depend on how many processors there are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SCORES_ELEMENTS: Final = 262_144
 class NumpyOps:
     """`Ops` over float32 numpy arrays. Any number of threads."""
 
-    max_batch = 1
+    pass_tokens = 768  # products of fewer rows are slower, of more rows no faster
 
     @property
     def concurrency(self) -> int:

@@ -37,8 +37,8 @@ class Ops(Protocol):
         ...
 
     @property
-    def max_batch(self) -> int | None:
-        """Items that one pass takes; None where more are better."""
+    def pass_tokens(self) -> int | None:
+        """Tokens that are worth computing at once; None where a whole batch is."""
         ...
 
     @property
