@@ -197,16 +197,17 @@ def _checked_spec(name: str, pairs: object, limits: HeaderLimits) -> TensorSpec:
     if not _is_name(limits.name_pattern, name):
         _reject(f"tensor name {name[:64]!r} is not allowed")
     dtype, shape, offsets = _parts(name, pairs)
-    if type(dtype) is not str or dtype not in limits.dtypes:
+    if type(dtype) is not str or (dtype not in limits.dtypes and not limits.foreign_dtypes):
         _reject(f"tensor `{name}` has dtype {str(dtype)[:16]!r}, which is not allowed")
     if type(shape) is not list or len(shape) > limits.max_ndim:
         _reject(f"tensor `{name}` has no valid shape")
     if type(offsets) is not list or len(offsets) != 2:
         _reject(f"tensor `{name}` has no valid data_offsets")
     begin, end = offsets
-    if type(begin) is not int or type(end) is not int or begin < 0:
+    if type(begin) is not int or type(end) is not int or not 0 <= begin <= end:
         _reject(f"tensor `{name}` has no valid data_offsets")
-    if end - begin != _size_bytes(name, dtype, shape):
+    expected = _size_bytes(name, dtype, shape)
+    if end - begin != expected and dtype in limits.dtypes:
         _reject(f"tensor `{name}` {dtype}{shape} does not fit its data_offsets")
     return TensorSpec(name, dtype, tuple(shape), begin, end)
 
@@ -226,7 +227,7 @@ def _parts(name: str, pairs: object) -> tuple[object, object, object]:
 
 def _size_bytes(name: str, dtype: str, shape: list[object]) -> int:
     """Bytes of a tensor; readers that multiply in 64 bits get the same."""
-    size_bytes = bound = ITEMSIZE_BYTES[dtype]
+    size_bytes = bound = ITEMSIZE_BYTES.get(dtype, 1)  # 1: foreign, its size is not compared
     for side in shape:
         if type(side) is not int or not 0 <= side < _MAX_SIDE:
             _reject(f"tensor `{name}` has a side that is not a number from 0 to 2^31 - 1")

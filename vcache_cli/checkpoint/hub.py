@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["cache_folder", "is_hub_name", "snapshot_folder"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|[A-Za-z0-9][\w.-]*", re.ASCII)
+_MAX_NAME: Final = 96
+"""The Hub's own limit."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{6,64}")
 
 
@@ -28,7 +30,8 @@ def is_hub_name(text: str) -> bool:
     >>> [is_hub_name(text) for text in ("org/name", "gpt2", "./name", "a/b/c", "org/..")]
     [True, True, False, False, False]
     """
-    return _NAME.fullmatch(text) is not None and "--" not in text and ".." not in text
+    allowed = len(text) <= _MAX_NAME and "--" not in text and ".." not in text
+    return allowed and _NAME.fullmatch(text) is not None
 
 
 def cache_folder() -> Path:
