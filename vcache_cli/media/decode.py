@@ -120,7 +120,7 @@ class PillowDecoder:
         image.load()
         if self.profile.exif:
             _turn_upright(image)
-        return image.convert("RGB")
+        return image if image.mode == "RGB" else image.convert("RGB")
 
     def _too_many_pixels(self, found: str) -> MediaError:
         hint = "raise `--max-pixels` if the picture can be trusted"
