@@ -19,7 +19,7 @@ from vcache_cli.doctor.machine import (
 )
 from vcache_cli.doctor.speed import Backends, check_backends
 from vcache_cli.doctor.store import check_store
-from vcache_cli.store.meta import create_meta
+from vcache_cli.store.create import create_meta
 
 
 def named(checks: list[Check], name: str) -> Check:

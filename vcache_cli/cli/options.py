@@ -95,6 +95,40 @@ YesOption = Annotated[bool, _option("--yes", about="Delete without asking.")]
 DryRunOption = Annotated[bool, _option("--dry-run", about="Show the plan, and change nothing.")]
 
 
+OnErrorOption = Annotated[
+    str | None,
+    _option("--on-error", metavar="skip|fail", about="Whether an item's failure ends the run."),
+]
+MaxErrorsOption = Annotated[
+    str | None,
+    _option("--max-errors", metavar="N|P%", about="Stop when more items than this have failed."),
+]
+RetryErrorsOption = Annotated[
+    bool, _option("--retry-errors", about="Try items again that failed in an earlier run.")
+]
+ShardOption = Annotated[
+    str | None, _option("--shard", metavar="I/N", about="Only the I-th of N parts of the sources.")
+]
+MaxSizeOption = Annotated[
+    str | None, _option("--max-size", metavar="SIZE", about="Cap of the store, such as 20GiB.")
+]
+MinFreeOption = Annotated[
+    str | None, _option("--min-free", metavar="SIZE", about="Space to leave free on the disk.")
+]
+OnFullOption = Annotated[
+    str | None,
+    _option("--on-full", metavar="stop|prune", about="What to do when there is no space left."),
+]
+ExcludeOption = Annotated[
+    list[str] | None,
+    _option("--exclude", metavar="GLOB", about="Leave out what matches; may be given again."),
+]
+EventsOption = Annotated[
+    str | None,
+    _option("--events", metavar="FILE", about="One JSON line per item to FILE, or - for stderr."),
+]
+
+
 def settings_for(**flags: Any) -> Settings:  # noqa: ANN401  flags of any type
     """The settings under the flags of a command.
 

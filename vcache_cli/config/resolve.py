@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vcache_cli.config.files import Layer, load_layers
 from vcache_cli.config.settings import RESERVED, SETTINGS, Setting
@@ -34,14 +34,14 @@ class Settings:
     dtype: str = "bfloat16"
     workers: int | None = None
     batch_size: int | None = None
-    on_error: str = "skip"
+    on_error: Literal["skip", "fail"] = "skip"
     max_errors: str | None = None
     """A number of items, or a percentage such as ``5%``."""
     max_size: int | None = None
     """Bytes; None is no cap."""
     min_free: int | None = None
     """Bytes; None is no minimum."""
-    on_full: str = "stop"
+    on_full: Literal["stop", "prune"] = "stop"
     grace: float = 600.0
     """Seconds."""
     yes: bool = False

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from vcache_cli import registry
 from vcache_cli.doctor.checks import Check, State
 from vcache_cli.errors import VcacheError
+from vcache_cli.store import StoreRoot, check_trust, lock_holders, read_meta, vcache_dir
 from vcache_cli.store.filesystem import filesystem_of
-from vcache_cli.store.locks import lock_holders
-from vcache_cli.store.meta import StoreRoot, check_trust, read_meta, vcache_dir
+from vcache_cli.store.meta import StoreRoot, read_meta, vcache_dir
+from vcache_cli.store.trust import check_trust
 
 if TYPE_CHECKING:
     from typing import Final

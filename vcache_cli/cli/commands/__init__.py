@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vcache_cli.cli.commands import config, doctor, plugins, schema
+from vcache_cli.cli.commands import (
+    check,
+    config,
+    doctor,
+    inspect,
+    key,
+    ls,
+    plugins,
+    prune,
+    schema,
+    stats,
+    warm,
+)
 
 __all__ = ["COMMANDS"]
 
 COMMANDS: dict[str, Callable[..., int]] = {
+    "warm": warm.warm,
+    "check": check.check,
+    "stats": stats.stats,
+    "ls": ls.ls,
+    "inspect": inspect.inspect,
+    "prune": prune.prune,
+    "key": key.key,
     "doctor": doctor.doctor,
     "config": config.config,
     "schema": schema.schema,

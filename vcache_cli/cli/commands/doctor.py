@@ -27,6 +27,7 @@ __all__ = ["doctor"]
 
 def doctor(
     where: StoreArgument = None,
+    *,
     store: StoreOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,

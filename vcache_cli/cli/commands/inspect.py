@@ -1,0 +1,118 @@
+"""`vcache inspect`: one entry, or the entries of one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vcache_cli.cli.blocks import Block, Facts, Table
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.errors import Problem
+from vcache_cli.cli.options import JsonOption, QuietOption, StoreOption, settings_for, the_store
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.text import count, size
+from vcache_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from vcache_cli.store.inspection import Inspection
+
+__all__ = ["inspect"]
+
+
+def inspect(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[STORE] TARGET",
+            show_default=False,
+            help="A key or its beginning, an entry's file, or a picture; a store may stand first.",
+        ),
+    ],
+    *,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Show the header, tensors and provenance of an entry."""
+    from vcache_cli.assemble import open_root
+    from vcache_cli.store.inspection import inspect_target
+
+    where, target = _split(names)
+    named = the_store(where, store) or _store_above(target)
+    path = settings_for(store=named).store
+    found = inspect_target(open_root(path), target)
+    parts = [each.as_json() for each in found]
+    fields = parts[0] if len(parts) == 1 else {"entries": parts}
+    return Output(as_json, quiet).finish(
+        envelope("inspect", fields, store=path),
+        _view,
+        bare=[each.row.key for each in found],
+        problem=_problem(found),
+    )
+
+
+def _split(names: Sequence[str]) -> tuple[str | None, str]:
+    if len(names) > 2:
+        raise UsageError(f"one target at a time, got {len(names) - 1}")
+    return (names[0], names[1]) if len(names) == 2 else (None, names[0])
+
+
+def _store_above(target: str) -> str | None:
+    """The store that an entry's file lies in: then it need not be named."""
+    above = Path(target).absolute().parents
+    return next((str(path) for path in above if (path / ".vcache/store.json").is_file()), None)
+
+
+def _problem(found: Sequence[Inspection]) -> Problem | None:
+    damaged = [each for each in found if each.problem]
+    if not damaged:
+        return None
+    first = damaged[0]
+    message = f"{first.row.path}: damaged: {first.problem}"
+    return Problem(4, "damage", message, "run `vcache verify --repair`, then warm again")
+
+
+def _view(document: Mapping[str, Any]) -> Sequence[Block]:
+    entries = document.get("entries", [document])
+    return tuple(block for entry in entries for block in _entry_blocks(entry))
+
+
+def _entry_blocks(entry: Mapping[str, Any]) -> Iterator[Block]:
+    yield Facts(tuple(_facts(entry)))
+    rows = tuple(
+        (tensor["name"], tensor["dtype"], " x ".join(map(str, tensor["shape"])))
+        for tensor in entry.get("tensors", ())
+    )
+    yield Table(("tensor", "dtype", "shape"), rows)
+
+
+def _facts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name in ("key", "path", "stage", "kind", "model", "num_tokens", "created", "used"):
+        if name in entry:
+            yield name.replace("_", " "), str(entry[name])
+    yield "size", f"{size(entry['bytes'])} ({count(entry['bytes'], 'byte')})"
+    for name in ("source", "source_sha256", "problem"):
+        if name in entry:
+            yield name.replace("_", " "), str(entry[name])
+    if checksum := entry.get("checksum"):
+        state = "ok" if checksum["ok"] else "DOES NOT MATCH"
+        yield "checksum", f"{checksum['algorithm']} {checksum['value']} ({state})"
+    yield from _origin(entry)
+
+
+def _origin(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    recipe = entry.get("recipe", {})
+    for name in ("target", "profile", "family", "settings", "encoder"):
+        if name in recipe:
+            yield name, _compact(recipe[name])
+    if made := entry.get("provenance"):
+        yield "made with", _compact(made)
+
+
+def _compact(value: Any) -> str:  # noqa: ANN401  any JSON value
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_compact(part)}" for name, part in value.items())
+    return str(value)

@@ -1,0 +1,82 @@
+"""`vcache ls`: the entries of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from vcache_cli.cli.blocks import Block, Lines, Table
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.options import (
+    JsonOption,
+    LimitOption,
+    QuietOption,
+    StoreArgument,
+    StoreOption,
+    parsed,
+    settings_for,
+    the_store,
+)
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.text import age, count, size
+
+__all__ = ["ls"]
+
+
+def ls(
+    where: StoreArgument = None,
+    *,
+    store: StoreOption = None,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="CONDITION",
+            show_default=False,
+            help="Such as 'size>1MiB', 'model=NAME', 'used>7d', 'key=ab12'; all must hold.",
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            "--sort", metavar="FIELD[:desc]", help="By size, used, created, tokens or key."
+        ),
+    ] = None,
+    limit: LimitOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """List the entries of a store."""
+    from vcache_cli.assemble import open_root
+    from vcache_cli.config import parse_count
+    from vcache_cli.store.query import list_entries, parse_filter, parse_sort
+
+    settings = settings_for(store=the_store(where, store))
+    found = list_entries(
+        open_root(settings.store),
+        filters=[parse_filter(text) for text in filters or ()],
+        sort=parse_sort(sort) if sort else None,
+        limit=parsed("--limit", limit, expected="a number of at least 1", parse=parse_count),
+    )
+    document = envelope("ls", found.as_json(), store=settings.store)
+    return Output(as_json, quiet).finish(document, _view, bare=[row.key for row in found.entries])
+
+
+def _view(document: Mapping[str, Any]) -> Sequence[Block]:
+    rows = tuple(
+        (
+            entry["key"][:16],
+            entry.get("stage", entry.get("finding", "-")),
+            entry.get("model", "-"),
+            size(entry["bytes"]),
+            str(entry.get("num_tokens", "-")),
+            age(entry["used"]),
+            entry.get("source", "-"),
+        )
+        for entry in document["entries"]
+    )
+    columns = ("key", "stage", "model", ">size", ">tokens", "used", "source")
+    more = (f"and {count(document['more'], 'more entry', 'more entries')}",)
+    return (Table(columns, rows), Lines(more if document["more"] else ()))

@@ -1,0 +1,108 @@
+"""`vcache prune`: remove entries; what is shown is what is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vcache_cli.cli import options as opt
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.errors import Problem
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.scopes import prune_scope
+from vcache_cli.cli.text import count, size
+from vcache_cli.cli.views import prune_view
+
+if TYPE_CHECKING:
+    from vcache_cli.store.prune import PrunePlan, PruneResult
+
+__all__ = ["prune"]
+
+
+def prune(
+    where: opt.StoreArgument = None,
+    *,
+    store: opt.StoreOption = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option("--max-size", metavar="SIZE", help="Least recently used go until it fits."),
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="AGE", help="Made longer ago than this.")
+    ] = None,
+    unused_for: Annotated[
+        str | None, typer.Option("--unused-for", metavar="AGE", help="Not used for this long.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="LABEL", help="Only this model's.")
+    ] = None,
+    stage: opt.StageOption = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="KEY", help="This entry; may be given again."),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--source", metavar="FILE", help="Entries of this picture's content."),
+    ] = None,
+    not_in: Annotated[
+        list[str] | None,
+        typer.Option("--not-in", metavar="SOURCE", help="Entries of pictures that are not there."),
+    ] = None,
+    incompatible: Annotated[
+        bool, typer.Option("--incompatible", help="Files that no reader of this format can use.")
+    ] = False,
+    grace: Annotated[
+        str | None,
+        typer.Option("--grace", metavar="AGE", help="Spare what is younger while a run writes."),
+    ] = None,
+    dry_run: opt.DryRunOption = False,
+    yes: opt.YesOption = False,
+    as_json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+) -> int:
+    """Remove entries by size, age, last use, model or source.
+
+    Says what it would remove and asks first; --dry-run only says it, --yes does not ask.
+    """
+    asked: Mapping[str, Any] = locals()
+    from vcache_cli.assemble import open_root
+    from vcache_cli.store.prune import plan_prune
+
+    settings = opt.settings_for(store=opt.the_store(where, store), grace=grace, yes=yes)
+    root = open_root(settings.store)
+    output = Output(as_json, quiet)
+    plan = plan_prune(root, prune_scope(root, asked), grace_seconds=settings.grace)
+    if dry_run:
+        return _shown(output, plan)
+    if plan.doomed and not output.confirm(_question(plan), yes=settings.yes):
+        output.say("nothing was removed")
+        return 0
+    return _done(output, plan.execute())
+
+
+def _question(plan: PrunePlan) -> str:
+    freed = sum(each.bytes for each in plan.doomed)
+    return f"remove {count(len(plan.doomed), 'file')} ({size(freed)}) from {plan.root.path}?"
+
+
+def _shown(output: Output, plan: PrunePlan) -> int:
+    bare = [each.key for each in plan.doomed]
+    document = envelope("prune", plan.as_json(), store=plan.root.path)
+    return output.finish(document, prune_view, bare=bare)
+
+
+def _done(output: Output, result: PruneResult) -> int:
+    bare = [each.key for each in result.removed]
+    document = envelope("prune", result.as_json(), store=result.plan.root.path)
+    return output.finish(document, prune_view, bare=bare, problem=_problem(result))
+
+
+def _problem(result: PruneResult) -> Problem | None:
+    if not result.failed:
+        return None
+    first, reason = result.failed[0]
+    message = f"{count(len(result.failed), 'file')} could not be removed; {first.key}: {reason}"
+    return Problem(3, "removals_failed", message, "`vcache doctor` shows owner and permissions")

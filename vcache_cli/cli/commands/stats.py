@@ -1,0 +1,135 @@
+"""`vcache stats`: what a store holds, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vcache_cli.cli.blocks import Block, Facts, Lines, Table
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.options import (
+    JsonOption,
+    QuietOption,
+    StoreArgument,
+    StoreOption,
+    settings_for,
+    the_store,
+)
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.text import age, count, size
+
+if TYPE_CHECKING:
+    from vcache_cli.config import Settings
+    from vcache_cli.store.stats import Limit
+
+__all__ = ["stats"]
+
+_DAY = 86_400
+
+
+def stats(
+    where: StoreArgument = None,
+    *,
+    store: StoreOption = None,
+    scan: Annotated[
+        bool, typer.Option("--scan", help="Walk the directories, and compare with the index.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Show what a store holds: entries and bytes by model, stage, kind and age."""
+    from vcache_cli.assemble import open_root
+    from vcache_cli.store.stats import store_stats
+
+    settings = settings_for(store=the_store(where, store))
+    found = store_stats(open_root(settings.store), scan=scan, limits=_limits(settings))
+    document = envelope("stats", found.as_json(), store=settings.store)
+    return Output(as_json, quiet).finish(document, _view, bare=[str(found.entries)])
+
+
+def _limits(settings: Settings) -> dict[str, Limit]:
+    from vcache_cli.store.stats import Limit
+
+    return {
+        name: Limit(getattr(settings, name), settings.origins[name])
+        for name in ("max_size", "min_free")
+    }
+
+
+def _view(document: Mapping[str, Any]) -> Sequence[Block]:
+    models = tuple(
+        (
+            group.get("model", "-"),
+            group.get("stage", "-"),
+            f"{group['entries']:,}",
+            size(group["bytes"]),
+            age(group["newest_use"]),
+        )
+        for group in document["by_model"]
+    )
+    return (
+        Facts(tuple(_facts(document))),
+        Table(("model", "stage", ">entries", ">size", "last use"), models),
+        Table(("kind", ">entries", ">size"), _kinds(document)),
+        Table(("older than", ">entries", ">size"), _ages(document)),
+        Lines(tuple(_troubles(document))),
+    )
+
+
+def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    sizes, fs = document["bytes"], document["fs"]
+    yield "store", document["store"]
+    yield "target", document["target"]
+    yield "entries", count(document["entries"], "entry", "entries")
+    yield "size", f"{size(sizes['logical'])} ({size(sizes['allocated'])} on disk)"
+    for name in ("quarantine", "tmp", "index", "foreign"):
+        if sizes.get(name):
+            yield name, size(sizes[name])
+    for name, limit in document["limits"].items():
+        shown = size(limit["value"]) if "value" in limit else "none"
+        yield name.replace("_", " "), f"{shown} ({limit['origin']})"
+    free = f", {size(fs['free'])} free" if "free" in fs else ""
+    yield (
+        "file system",
+        fs.get("type", "unknown") + free + (", network" if fs.get("network") else ""),
+    )
+    yield "index", document["index"]["state"]
+    if run := document.get("last_run"):
+        yield "last run", _run(run)
+
+
+def _run(run: Mapping[str, Any]) -> str:
+    state = "running" if run.get("live") else "ended" if run.get("complete") else "interrupted"
+    items = run.get("items", {})
+    counts = ", ".join(f"{number:,} {name}" for name, number in items.items() if number)
+    return f"{age(run['started'])}, {state}" + (f": {counts}" if counts else "")
+
+
+def _kinds(document: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        (group["kind"], f"{group['entries']:,}", size(group["bytes"]))
+        for group in document["by_kind"]
+    )
+
+
+def _ages(document: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        (
+            f"{group['older_than_seconds'] // _DAY}d",
+            f"{group['entries']:,}",
+            size(group["bytes"]),
+        )
+        for group in document["by_age"]
+        if group["older_than_seconds"] and group["entries"]
+    )
+
+
+def _troubles(document: Mapping[str, Any]) -> Iterator[str]:
+    if drift := document["index"].get("drift_entries"):
+        yield f"the index differed in {count(drift, 'entry', 'entries')}; it is corrected now"
+    for path in document.get("foreign_files", ())[:20]:
+        yield f"foreign file: {path}"
+    for each in document.get("unreadable", ())[:20]:
+        yield f"cannot be listed: {each['path']}: {each['message']}"

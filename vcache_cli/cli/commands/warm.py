@@ -1,0 +1,63 @@
+"""`vcache warm`: fill the store before the first user arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vcache_cli.cli import options as opt
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.requests import Request, request
+from vcache_cli.cli.views import plan_view, warm_view
+from vcache_cli.cli.warming import run_warm
+
+__all__ = ["warm"]
+
+
+def warm(
+    sources: opt.Sources = None,
+    *,
+    model: opt.ModelOption = None,
+    store: opt.StoreOption = None,
+    target: opt.TargetOption = None,
+    stage: opt.StageOption = None,
+    profile: opt.ProfileOption = None,
+    backend: opt.BackendOption = None,
+    dtype: opt.DtypeOption = None,
+    workers: opt.WorkersOption = None,
+    batch_size: opt.BatchSizeOption = None,
+    on_error: opt.OnErrorOption = None,
+    max_errors: opt.MaxErrorsOption = None,
+    retry_errors: opt.RetryErrorsOption = False,
+    shard: opt.ShardOption = None,
+    limit: opt.LimitOption = None,
+    exclude: opt.ExcludeOption = None,
+    null: opt.NullOption = False,
+    max_size: opt.MaxSizeOption = None,
+    min_free: opt.MinFreeOption = None,
+    on_full: opt.OnFullOption = None,
+    dry_run: opt.DryRunOption = False,
+    events: opt.EventsOption = None,
+    as_json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+    verbose: opt.VerboseOption = False,
+) -> int:
+    """Decode and encode pictures, and store the results under the keys that the server looks up.
+
+    Run it again at any time: what is in the store is not done twice.
+    """
+    asked: Mapping[str, Any] = locals()
+    output = Output(as_json, quiet or events == "-", verbose)
+    wanted = request(asked)
+    if dry_run:
+        return _plan(wanted, output)
+    document, problem = run_warm(wanted, output, events=events)
+    return output.finish(document, warm_view, problem=problem)
+
+
+def _plan(wanted: Request, output: Output) -> int:
+    from vcache_cli.assemble import plan_warm
+
+    plan = plan_warm(wanted.corpus, store=wanted.store, model=wanted.model, options=wanted.options)
+    return output.finish(envelope("plan", plan.as_json(), store=wanted.store), plan_view)

@@ -1,0 +1,82 @@
+"""What a command about a corpus was asked: the corpus, the model, the store, the choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.cli.corpus import Corpus, corpus
+from vcache_cli.cli.options import parsed, settings_for
+from vcache_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from vcache_cli.assemble import WarmOptions
+    from vcache_cli.config import Settings
+
+__all__ = ["Request", "request"]
+
+_SETTINGS = (
+    *("store", "model", "target", "stage", "profile", "backend", "dtype", "workers"),
+    *("batch_size", "on_error", "max_errors", "max_size", "min_free", "on_full"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything that `warm`, `check` and `key` have in common."""
+
+    corpus: Corpus
+    model: str
+    store: Path
+    options: WarmOptions
+
+
+def request(given: Mapping[str, Any]) -> Request:
+    """The request of a command's parameters, by name; what it does not have is default.
+
+    Raises:
+        UsageError: no source, no model, or a value that makes no sense.
+        RefusedError: a project's file sets what it must not.
+    """
+    from vcache_cli.config import parse_count, parse_shard
+
+    settings = settings_for(**{name: given.get(name) for name in _SETTINGS})
+    if settings.model is None:
+        raise UsageError(
+            "no model was named", hint="add `--model DIR`, or set `model` in a settings file"
+        )
+    a_number = "a number of at least 1"
+    shard, limit = given.get("shard"), given.get("limit")
+    named = corpus(
+        given["sources"],
+        null=given.get("null", False),
+        exclude=given.get("exclude"),
+        shard=parsed("--shard", shard, expected="I/N, with I from 1 to N", parse=parse_shard),
+        limit=parsed("--limit", limit, expected=a_number, parse=parse_count),
+    )
+    retry = bool(given.get("retry_errors"))
+    return Request(named, settings.model, settings.store, _options(settings, retry_errors=retry))
+
+
+def _options(settings: Settings, *, retry_errors: bool) -> WarmOptions:
+    from vcache_cli.assemble import WarmOptions
+    from vcache_cli.items import Stage
+
+    return WarmOptions(
+        stage=Stage(settings.stage),
+        target=settings.target,
+        profile=settings.profile,
+        backend=settings.backend,
+        dtype=settings.dtype,
+        workers=settings.workers,
+        batch_size=settings.batch_size,
+        on_error=settings.on_error,
+        max_errors=settings.max_errors,
+        retry_errors=retry_errors,
+        max_size_bytes=settings.max_size,
+        min_free_bytes=settings.min_free,
+        on_full=settings.on_full,
+    )

@@ -1,0 +1,113 @@
+"""What people see of the documents about a corpus. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.cli.blocks import Block, Facts, Lines, Table
+from vcache_cli.cli.text import age, count, duration, percent, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["check_view", "plan_view", "prune_view", "verify_view", "warm_view"]
+
+
+def warm_view(document: Mapping[str, Any]) -> Sequence[Block]:
+    """A warm: what became of the items, how fast, where they are."""
+    return (Facts(tuple(_warm_facts(document))),)
+
+
+def _warm_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    items, moved, seconds = document["items"], document["bytes"], document["seconds"]
+    parts = [f"{items[name]:,} {name}" for name in ("stored", "present", "copy") if items[name]]
+    parts += [f"{items[name]:,} {name}" for name in ("skipped", "failed") if items[name]]
+    yield "items", f"{items['total']:,}" + (f" ({', '.join(parts)})" if parts else "")
+    rate = f"{document['items_per_second']:,.1f} items/s"
+    yield "time", f"{duration(seconds['total'])}, {rate}"
+    yield "bytes", f"{size(moved['read'])} read, {size(moved['written'])} written"
+    encoder = document.get("encoder", {})
+    made = " on ".join(encoder[name] for name in ("backend", "device") if name in encoder)
+    yield "model", f"{document['model']}, stage {document['stage']}" + (f", {made}" if made else "")
+    yield "store", document.get("store", "")
+    if document.get("warnings"):
+        total = len(document["warnings"]) + document.get("warnings_omitted", 0)
+        yield "warnings", count(total, "warning")
+    if "run" in document:
+        yield "run", document["run"]
+
+
+def plan_view(document: Mapping[str, Any]) -> Sequence[Block]:
+    """A dry run: what would be done."""
+    items, moved = document["items"], document["bytes"]
+    facts = [(name.replace("_", " "), f"{items[name]:,}") for name in items]
+    facts += [(name.replace("_", " "), size(moved[name])) for name in moved]
+    if "seconds_estimate" in document:
+        facts.append(("time estimate", duration(document["seconds_estimate"])))
+    return (Facts(tuple(facts)),)
+
+
+def check_view(document: Mapping[str, Any]) -> Sequence[Block]:
+    """A check: coverage, and what would miss."""
+    facts = [(name, f"{document[name]:,}") for name in ("items", "warm", "cold", "unreadable")]
+    facts.append(("coverage", percent(document["coverage"])))
+    cold = [f"{item['source']}: {item['reason']}" for item in document["cold_items"][:20]]
+    more = document["cold"] + document["unreadable"] - len(cold)
+    if more > 0:
+        cold.append(f"and {more:,} more")
+    return (Facts(tuple(facts)), Lines(tuple(cold)))
+
+
+def prune_view(document: Mapping[str, Any]) -> Sequence[Block]:
+    """A prune: what goes and why, and what is left."""
+    dry_run, shown = document["dry_run"], document["plan"][:20]
+    rows = tuple(
+        (
+            each["key"][:16],
+            size(each["bytes"]),
+            each["reason"],
+            age(each["used"]) if "used" in each else "-",
+        )
+        for each in shown
+    )
+    total = len(document["plan"]) + document.get("plan_omitted", 0)
+    freed = size(document["before"]["bytes"] - document["after"]["bytes"])
+    verb = "would remove" if dry_run else "removed"
+    number = total if dry_run else document["removed"]
+    after = document["after"]
+    left = f"{count(after['entries'], 'entry', 'entries')}, {size(after['bytes'])}"
+    facts = [(verb, f"{count(number, 'file')}, {freed} of entries"), ("left", left)]
+    skipped = document["skipped"]
+    facts += [(f"spared ({name})", f"{skipped[name]:,}") for name in skipped if skipped[name]]
+    more = (f"and {total - len(shown):,} more",) if total > len(shown) else ()
+    failed = tuple(f"not removed: {each['key']}: {each['message']}" for each in document["failed"])
+    return (
+        Table(("key", ">size", "reason", "used"), rows),
+        Lines(more),
+        Facts(tuple(facts)),
+        Lines(failed[:20]),
+    )
+
+
+def verify_view(document: Mapping[str, Any]) -> Sequence[Block]:
+    """A verification: what was looked at, and each problem."""
+    rows = tuple(
+        (each["kind"], each["path"], each.get("action", "-"), _difference(each))
+        for each in document["problems"][:100]
+    )
+    total = len(document["problems"]) + document.get("problems_omitted", 0)
+    facts = [
+        ("level", document["level"]),
+        ("checked", f"{count(document['checked'], 'entry', 'entries')}, {document['ok']:,} ok"),
+        ("read", size(document["bytes_read"])),
+        ("problems", f"{total:,}"),
+    ]
+    if not document["complete"]:
+        facts.append(("complete", "no; run it again to go on from here"))
+    return (Table(("kind", "path", "action", "found"), rows), Facts(tuple(facts)))
+
+
+def _difference(problem: Mapping[str, Any]) -> str:
+    if "expected" in problem and "actual" in problem:
+        return f"expected {problem['expected']}, found {problem['actual']}"
+    return str(problem.get("actual", problem.get("expected", "")))

@@ -1,0 +1,126 @@
+"""Drives a warm: shows its Outcomes as they come, and says how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.cli.corpus import count_ahead
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.errors import Problem, explain, worst
+from vcache_cli.cli.events import Events, open_events
+from vcache_cli.cli.interrupts import Interrupts
+from vcache_cli.cli.progress import Progress, failure_line, open_progress
+from vcache_cli.cli.text import count
+from vcache_cli.errors import VcacheError
+from vcache_cli.outcome import Outcome, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
+
+    from vcache_cli.assemble import WarmRun
+    from vcache_cli.cli.output import Output
+    from vcache_cli.cli.requests import Request
+
+__all__ = ["run_warm"]
+
+_SHOWN_LINES: Final = 100
+"""Failures and warnings shown one by one; the document and the run file have more."""
+
+
+def run_warm(
+    wanted: Request, output: Output, *, events: str | None
+) -> tuple[Mapping[str, Any], Problem | None]:
+    """Run it to its end, or to the point where it must stop; the document, and what is wrong.
+
+    Raises:
+        VcacheError, KeyboardInterrupt: it ended before the first item had an Outcome.
+    """
+    from vcache_cli.assemble import open_warm
+
+    with (
+        open_events(events) as log,
+        open_warm(
+            wanted.corpus, store=wanted.store, model=wanted.model, options=wanted.options
+        ) as run,
+        Interrupts(run.stop) as interrupts,
+    ):
+        with open_progress(output, count_ahead(wanted.corpus)) as progress:
+            watcher = Watcher(log, progress, output)
+            error = _follow(run, watcher)
+        error = error or interrupts.error
+        if error and not watcher.seen:
+            raise error
+        summary = run.summary()
+    fields = summary.as_json()
+    document = envelope("warm", fields, store=wanted.store)
+    return document, _worst(explain(error) if error else None, _failed(fields))
+
+
+class Watcher:
+    """Shows each Outcome where it belongs.
+
+    Args:
+        log: takes every one.
+        progress: counts them, and shows lines.
+        output: knows what the user wants to see.
+    """
+
+    def __init__(self, log: Events, progress: Progress, output: Output) -> None:
+        self._log = log
+        self._progress = progress
+        self._output = output
+        self._lines = 0
+        self.seen = 0
+        """Outcomes so far."""
+
+    def see(self, outcome: Outcome) -> None:
+        """Take one Outcome."""
+        self.seen += 1
+        self._log.write(outcome)
+        self._progress.add(outcome)
+        for line in self._told(outcome):
+            self._lines += 1
+            if self._lines <= _SHOWN_LINES or self._output.verbose:
+                self._progress.say(line)
+            elif self._lines == _SHOWN_LINES + 1:
+                self._progress.say("more of these are in the run file; --verbose shows them all")
+
+    def _told(self, outcome: Outcome) -> list[str]:
+        if outcome.status is Status.FAILED:
+            return [failure_line(outcome)]
+        if self._output.quiet:
+            return []
+        source = outcome.item.source
+        lines = [f"{source}: warning: {each.kind}: {each.message}" for each in outcome.notices]
+        if outcome.status is Status.SKIPPED and (outcome.item.explicit or self._output.verbose):
+            lines.append(f"skipped: {failure_line(outcome)}")
+        elif self._output.verbose:
+            lines.append(f"{source}: {outcome.status.value}")
+        return lines
+
+
+def _follow(run: WarmRun, watcher: Watcher) -> VcacheError | KeyboardInterrupt | None:
+    try:
+        for outcome in run:
+            watcher.see(outcome)
+    except (VcacheError, KeyboardInterrupt) as error:
+        return error
+    return None
+
+
+def _failed(fields: Mapping[str, Any]) -> Problem | None:
+    failed, total = fields["items"]["failed"], fields["items"]["total"]
+    if not failed:
+        return None
+    return Problem(
+        3,
+        "items_failed",
+        f"{failed:,} of {count(total, 'item')} failed",
+        "each is named above; mend or remove them, then run again with --retry-errors",
+    )
+
+
+def _worst(*problems: Problem | None) -> Problem | None:
+    found = {problem.code: problem for problem in problems if problem}
+    return found.get(worst(found))
