@@ -10,8 +10,9 @@ from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.items import Kind, Stage
 from vcache_cli.quantity import format_time
+from vcache_cli.store.create import create_meta
 from vcache_cli.store.files import OsFiles
-from vcache_cli.store.meta import StoreRoot, create_meta
+from vcache_cli.store.meta import StoreRoot
 from vcache_cli.store.writer import Publisher, pack_entry
 from vcache_cli.targets import NativeLayout, native_key
 from vcache_cli.tensor import Tensor

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import UsageError
 from vcache_cli.quantity import format_time, parse_time
+from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import TEMP_FLAGS, OsFiles, explained, make_directory, write_all
-from vcache_cli.store.meta import vcache_dir, write_meta
+from vcache_cli.store.meta import vcache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
