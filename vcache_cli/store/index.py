@@ -225,11 +225,11 @@ class Index:
         nothing: list[tuple[Any, ...]] = []
         return self._ask(lambda: self._connection.execute(sql, parameters).fetchall(), nothing)
 
-    def by_use(self) -> Iterator[tuple[str, int, int]]:
-        """(key, mtime in ns, bytes) of every entry, least recently used first, streamed."""
+    def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """Rows of a query of ours, one at a time; they end early where the index breaks."""
         self.commit()
         try:
-            yield from self._entries.by_use()
+            yield from self._connection.execute(sql, parameters)
         except sqlite3.DatabaseError as error:
             self._give_up(error)
 

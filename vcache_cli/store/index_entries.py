@@ -136,11 +136,6 @@ class EntryTable:
         for row in self._connection.execute(f"{_SELECT} {tail}", parameters):
             yield self._row(row)
 
-    def by_use(self) -> Iterator[tuple[str, int, int]]:
-        """Key, mtime in ns, bytes of every entry, least recently used first."""
-        rows = self._connection.execute("SELECT key, used, bytes FROM entries ORDER BY used, bytes")
-        return ((unpack_key(key), used, size) for key, used, size in rows)
-
     def totals(self) -> Totals:
         """Sums over all rows."""
         (count, logical, allocated), *_ = self._connection.execute(
