@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from vcache_cli.quantity import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +17,16 @@ if TYPE_CHECKING:
     from vcache_cli.items import Kind, Stage
     from vcache_cli.tensor import Tensor
 
-__all__ = ["Entry", "Provenance"]
+__all__ = ["Entry", "Provenance", "creation_time"]
+
+
+def creation_time() -> str:
+    """Now, as entries record it: RFC 3339 in UTC, whole seconds.
+
+    ``SOURCE_DATE_EPOCH`` stands in for the clock, so that equal inputs give equal bytes.
+    """
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return format_time(int(epoch) if epoch.isdecimal() else time.time())
 
 
 @dataclass(frozen=True, slots=True)

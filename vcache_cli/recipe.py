@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.digest import digest_json
@@ -23,7 +24,7 @@ class EncoderRecipe:
     revision: int
     """Of the tower's code; bumped by any change that changes features beyond tolerance."""
     fingerprint: str
-    """SHA-256 over names, shapes, dtypes and bytes of every tensor read and the resolved settings."""
+    """SHA-256 over every tensor read (name, shape, dtype, bytes) and the resolved settings."""
     output: str
     """``hidden`` or ``projected``."""
     compute_dtype: str
@@ -32,7 +33,7 @@ class EncoderRecipe:
     """Dtype of the float tensors on disk."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `digest` is cached
 class Recipe:
     """Everything that decides an entry's bytes. Picklable; equal recipes have equal digests."""
 
@@ -67,7 +68,7 @@ class Recipe:
             del value["encoder"]
         return value
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """64 hex."""
         return digest_json(self.as_json())

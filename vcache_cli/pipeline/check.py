@@ -97,9 +97,7 @@ def check_items(
             yield from _taken(session, wait=True)
 
 
-def _taken(
-    session: Session[MediaItem, Prepared | Outcome], *, wait: bool
-) -> Iterator[Outcome]:
+def _taken(session: Session[MediaItem, Prepared | Outcome], *, wait: bool) -> Iterator[Outcome]:
     for result in session.take(wait=wait):
         if not isinstance(result, Outcome):
             raise TypeError("an item went beyond its key")

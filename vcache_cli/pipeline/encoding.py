@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from vcache_cli.entry import Entry, Provenance
+from vcache_cli.entry import Entry, Provenance, creation_time
 from vcache_cli.errors import EncodeError
 from vcache_cli.outcome import Outcome
 
@@ -31,6 +31,15 @@ class Written:
     future: Future[int] | None = None
     """Resolves to the bytes written once the entry is durable."""
     failed: Outcome | None = None
+    submitted_at: float = 0.0
+    """By `time.perf_counter`."""
+    ended_at: list[float] = field(default_factory=list)
+    """When writing ended, once it has: filled by the writer's thread."""
+
+    def write_seconds(self) -> float:
+        """From the hand-over until the entry was durable, waiting included."""
+        ended_at = self.ended_at[0] if self.ended_at else time.perf_counter()
+        return ended_at - self.submitted_at
 
 
 class Batcher:
@@ -69,8 +78,10 @@ class Batcher:
 
 @dataclass(frozen=True, slots=True)
 class EncodeBatch:
-    """Encodes a batch and submits its entries. A failing batch is halved until the bad item
-    stands alone. Called from as many threads as the encoder allows."""
+    """Encodes a batch and submits its entries, in as many threads as the encoder allows.
+
+    A failing batch is halved until the bad item stands alone.
+    """
 
     recipe: Recipe
     target: Target
@@ -79,8 +90,6 @@ class EncodeBatch:
     provenance: Provenance
     """What all entries of the run share."""
     submit: Callable[[Entry], Future[int]]
-    created: Callable[[], str]
-    """The time of an entry's making, RFC 3339, UTC."""
 
     def __call__(self, batch: Sequence[Prepared]) -> list[Written]:
         """One `Written` per item, in order."""
@@ -110,11 +119,14 @@ class EncodeBatch:
             source_sha256=prepared.trace.source_sha256,
             kind=prepared.trace.kind,
             num_tokens=value.num_tokens,
-            created=self.created(),
+            created=creation_time(),
         )
         tensors = self.target.tensors(self.recipe, value)
         entry = Entry(prepared.key, self.recipe.stage, tensors, provenance)
-        return Written(prepared, entry, self.submit(entry))
+        written = Written(prepared, entry, submitted_at=time.perf_counter())
+        future = self.submit(entry)
+        future.add_done_callback(lambda _: written.ended_at.append(time.perf_counter()))
+        return replace(written, future=future)
 
 
 def _failed(prepared: Prepared, error: EncodeError | MemoryError) -> Written:

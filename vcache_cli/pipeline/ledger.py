@@ -69,7 +69,7 @@ class Notebook:
         if digest and failure and outcome.status is not Status.SKIPPED:
             self.ledger.remember_failure(digest, self.context, failure)
         if digest and outcome.key and not failure:
-            self.ledger.add_source(outcome.key, outcome.item.path)
+            self.ledger.add_source(outcome.key, outcome.item.absolute_path)
             if not self.keys_by_digest:
                 self.ledger.remember_known(digest, self.context, outcome.key)
         self._commit_sometimes()
@@ -80,7 +80,7 @@ class Notebook:
         if outcome.kind is Kind.IMAGE and not outcome.source_sha256:
             return
         seen = Seen(outcome.source_sha256 or "", outcome.kind)
-        self.ledger.remember_unchanged(outcome.item.path, outcome.item.stat, seen)
+        self.ledger.remember_unchanged(outcome.item.absolute_path, outcome.item.stat, seen)
 
     def _commit_sometimes(self) -> None:
         now = self.clock()

@@ -71,10 +71,9 @@ class PrepareItem:
         except ItemError as error:
             return trace.fail(error)
         except MemoryError:
-            error = EncodeError(
-                "not enough memory", kind="out_of_memory", hint="use fewer --workers"
+            return trace.fail(
+                EncodeError("not enough memory", kind="out_of_memory", hint="use fewer --workers")
             )
-            return trace.fail(error)
 
     def _prepare(self, item: MediaItem, trace: Trace) -> Prepared | Outcome:
         with trace.step("digest"):
@@ -108,7 +107,7 @@ class PrepareItem:
         trace.source_sha256 = digest_bytes(data)
         if trace.kind is Kind.OTHER:
             raise MediaError(
-                describe(data[:512]),
+                f"not a picture: {describe(data[:512])}",
                 kind="unrecognised",
                 hint="replace the file, or leave it out of the corpus",
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ class WarmTotals:
     statuses: Counter[Status] = field(default_factory=Counter)
     bytes_read: int = 0
     bytes_written: int = 0
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Seconds summed over items, per stage."""
     failures: list[dict[str, str]] = field(default_factory=list)
     failures_omitted: int = 0

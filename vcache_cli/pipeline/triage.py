@@ -34,7 +34,7 @@ class Triage:
 
     def __call__(self, item: MediaItem) -> Outcome | None:
         """The Outcome of an item whose file need not be opened; None for any other."""
-        seen = self.memo.unchanged(item.path, item.stat) if item.stat else None
+        seen = self.memo.unchanged(item.absolute_path, item.stat) if item.stat else None
         if seen is None:
             return None
         if not seen.source_sha256:

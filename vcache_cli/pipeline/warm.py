@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from vcache_cli.errors import AccessError, StoreFullError, VcacheError
 from vcache_cli.outcome import Failure, Outcome, Status
@@ -14,15 +14,19 @@ from vcache_cli.pipeline.encoding import Batcher, EncodeBatch, Written
 from vcache_cli.pipeline.ledger import Ledger, Notebook
 from vcache_cli.pipeline.prepare import Prepared, PrepareItem
 from vcache_cli.pipeline.recent import RecentKeys
+from vcache_cli.pipeline.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from vcache_cli.items import MediaItem
-    from vcache_cli.protocols import Engine, Session
     from vcache_cli.pipeline.triage import Triage
+    from vcache_cli.protocols import Engine, Session
 
-__all__ = ["Ledger", "WarmParts", "WarmPass"]
+__all__ = ["WarmParts", "WarmPass"]
+
+_MAX_COPIES_WAITING: Final = 256
+"""Copies that may wait for a batch to fill: memory stays bounded where all items are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ class WarmPass:
         )
         self._stopping = threading.Event()
         self._recent = RecentKeys()
-        self._copies: dict[str, list[Prepared]] = {}
+        self._copies: dict[str, list[Trace]] = {}
+        self._copies_waiting = 0
         self._writing: deque[Written] = deque()
         self.error: VcacheError | None = None
         """What ended the run early: no space, no permission."""
@@ -66,7 +71,12 @@ class WarmPass:
         """Take no further item; what is in flight is finished."""
         self._stopping.set()
 
-    def run(self, items: Iterable[MediaItem]) -> Iterator[Outcome]:
+    def give_up(self, error: VcacheError) -> None:
+        """End the run early because of `error`; the first one counts."""
+        self.error = self.error or error
+        self.stop()
+
+    def run(self, items: Iterable[MediaItem]) -> Generator[Outcome]:
         """The Outcome of each item, as it is known."""
         parts = self._parts
         with (
@@ -116,6 +126,10 @@ class WarmPass:
     ) -> Iterator[Outcome]:
         while prepare.pending:
             yield from self._move(prepare, encode, wait=True)
+        yield from self._flush(encode)
+
+    def _flush(self, encode: Session[list[Prepared], list[Written]]) -> Iterator[Outcome]:
+        """Encode and write all that waits, full batch or not."""
         while batch := self._batcher.flush():
             yield from self._encode(encode, batch)
         while encode.pending:
@@ -129,7 +143,10 @@ class WarmPass:
         """Put the item into a batch; a copy of one in flight waits for that one instead."""
         key = prepared.key
         if key in self._copies:
-            self._copies[key].append(prepared)
+            self._copies[key].append(prepared.trace)
+            self._copies_waiting += 1
+            if self._copies_waiting >= _MAX_COPIES_WAITING:
+                yield from self._flush(encode)
         elif key in self._recent:  # the first landed after this one had asked the store
             yield self._opened(prepared.trace.end(Status.COPY))
         else:
@@ -162,28 +179,25 @@ class WarmPass:
     def _finish(self, written: Written) -> Iterator[Outcome]:
         outcome = written.failed or self._stored(written)
         yield self._opened(outcome)
-        for copy in self._copies.pop(written.prepared.key, []):
+        copies = self._copies.pop(written.prepared.key, [])
+        self._copies_waiting -= len(copies)
+        for trace in copies:
             status = Status.COPY if outcome.failure is None else Status.FAILED
-            yield self._opened(copy.trace.end(status, outcome.failure))
+            yield self._opened(trace.end(status, outcome.failure))
 
     def _stored(self, written: Written) -> Outcome:
         trace = written.prepared.trace
         if written.future is None or written.entry is None:
             raise TypeError("an item was neither written nor failed")
-        started = time.perf_counter()
         try:
             trace.bytes_written = written.future.result()
         except (StoreFullError, AccessError) as error:
-            self._give_up(error)
+            self.give_up(error)
             return trace.end(Status.FAILED, _write_failure(error))
-        trace.spend("write", time.perf_counter() - started)
+        trace.spend("write", written.write_seconds())
         self._recent.add(written.prepared.key)
         self._parts.ledger.add_entry(written.entry, trace.bytes_written)
         return trace.end(Status.STORED)
-
-    def _give_up(self, error: VcacheError) -> None:
-        self.error = self.error or error
-        self.stop()
 
     def _present(self, outcome: Outcome) -> Outcome:
         """Mark a present entry as used, and call it a copy where this run stored it."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from vcache_cli.digest import DIGEST_LENGTH, canonical_json, digest_bytes
-from vcache_cli.entry import Entry, Provenance
+from vcache_cli.entry import Entry, Provenance, creation_time
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import HeaderLimits
 from vcache_cli.items import Features, Kind, Pixels, Stage, display_path
@@ -98,7 +96,7 @@ class NativeLayout:
             "source_sha256": known.source_sha256,
             "recipe": recipe.decode("ascii"),
             "recipe_sha256": digest_bytes(recipe),
-            "created": known.created or _now(),
+            "created": known.created or creation_time(),
             "kind": known.kind.value if known.kind else None,
             # A folder's name may hold bytes that are no text, which a header cannot.
             "model": display_path(known.model) if known.model else None,
@@ -157,11 +155,9 @@ class NativeTarget:
 
     def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:
         """Pixels as they are; float32 features in the recipe's stored dtype."""
-        import numpy as np
-
         narrow = recipe.encoder.stored_dtype if recipe.encoder else None
         return {
-            name: Tensor.from_numpy(array, narrow if array.dtype == np.float32 else None)
+            name: Tensor.from_numpy(array, narrow if array.dtype.name == "float32" else None)
             for name, array in value.tensors.items()
         }
 
@@ -175,12 +171,6 @@ def _is_hex(text: str) -> bool:
         return bytes.fromhex(text).hex() == text
     except ValueError:
         return False
-
-
-def _now() -> str:
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    moment = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _mismatch(message: str) -> InvalidEntryError:

@@ -1,0 +1,67 @@
+"""What a caller may choose of a run, as one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from vcache_cli.errors import UsageError
+from vcache_cli.items import Stage
+
+__all__ = ["DTYPES", "WarmOptions"]
+
+DTYPES: Final = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+"""Names that people use, to the names that files use."""
+
+MAX_FILE_BYTES: Final = 256 * 1024**2
+MAX_PIXELS: Final = 178_956_970
+"""Pillow's own limit of a picture that is no decompression bomb: 2 GiB / 4 / 3."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmOptions:
+    """Choices of a run; the defaults are those of the command line."""
+
+    stage: Stage = Stage.FEATURES
+    target: str = "native"
+    profile: str = "transformers-pil-5"
+    backend: str | None = None
+    """None is what the machine does best."""
+    dtype: str = "bfloat16"
+    """Of the stored features: ``bfloat16``, ``float16`` or ``float32``."""
+    output: str = "hidden"
+    workers: int | None = None
+    """Threads that decode; None is one per core."""
+    batch_size: int | None = None
+    """Items encoded at once; None lets the encoder decide."""
+    on_error: Literal["skip", "fail"] = "skip"
+    max_errors: str | None = None
+    """A number of items, or a percentage such as ``5%``."""
+    retry_errors: bool = False
+    max_size_bytes: int | None = None
+    """Budget of the whole store."""
+    min_free_bytes: int | None = None
+    """Free space to leave on the store's filesystem."""
+    on_full: Literal["stop", "prune"] = "stop"
+    max_pixels: int = MAX_PIXELS
+    """Largest picture that is decoded, pixels."""
+    max_file_bytes: int = MAX_FILE_BYTES
+    """Largest picture file that is read."""
+
+    def __post_init__(self) -> None:
+        """Check the choices that no one else checks.
+
+        Raises:
+            UsageError: a value outside its range.
+        """
+        if self.dtype not in DTYPES:
+            raise UsageError(f"no dtype `{self.dtype}`; available: {', '.join(sorted(DTYPES))}")
+        for name in ("workers", "batch_size", "max_pixels", "max_file_bytes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"{name} is {value}, at least 1 is needed")
+
+    @property
+    def stored_dtype(self) -> str:
+        """The dtype as files name it."""
+        return DTYPES[self.dtype]

@@ -1,0 +1,65 @@
+"""The parts that every pass over a corpus is made of."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from vcache_cli.engines import ThreadEngine
+from vcache_cli.media import PillowDecoder
+from vcache_cli.pipeline import PrepareItem, Triage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.assemble.recipes import Kitchen
+    from vcache_cli.protocols import Memo
+
+__all__ = ["cores", "make_prepare", "make_triage", "make_workers"]
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on a Mac
+        return os.cpu_count() or 1
+
+
+def make_workers(options: WarmOptions) -> ThreadEngine:
+    """The threads that read and decode."""
+    return ThreadEngine(options.workers or cores())
+
+
+def make_prepare(
+    kitchen: Kitchen,
+    options: WarmOptions,
+    present: Callable[[str], bool],
+    *,
+    only_key: bool = False,
+) -> PrepareItem:
+    """The per-item work under a recipe."""
+    return PrepareItem(
+        recipe=kitchen.recipe,
+        target=kitchen.target,
+        decoder=PillowDecoder(kitchen.profile, max_pixels=options.max_pixels),
+        preprocessor=kitchen.preprocessor,
+        present=present,
+        max_file_bytes=options.max_file_bytes,
+        only_key=only_key,
+    )
+
+
+def make_triage(
+    kitchen: Kitchen, memo: Memo, present: Callable[[str], bool], *, retry_errors: bool = False
+) -> Triage:
+    """The shortcuts under a recipe."""
+    return Triage(
+        recipe=kitchen.recipe,
+        target=kitchen.target,
+        memo=memo,
+        context=kitchen.context,
+        present=present,
+        retry_errors=retry_errors,
+    )

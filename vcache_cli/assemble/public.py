@@ -1,0 +1,81 @@
+"""The library's front door: a store by path, a warm in one call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from vcache_cli.assemble.corpus import check_corpus
+from vcache_cli.assemble.options import WarmOptions
+from vcache_cli.assemble.stores import open_root
+from vcache_cli.assemble.warming import open_warm
+from vcache_cli.media import sources as open_sources
+from vcache_cli.store import DiskStore
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from vcache_cli.outcome import Outcome
+    from vcache_cli.pipeline import CheckReport
+
+__all__ = ["check", "open_store", "warm"]
+
+
+def open_store(path: str | os.PathLike[str], *, mode: Literal["r", "w"] = "r") -> DiskStore:
+    """The store at `path`; read-only unless `mode` is ``w``.
+
+    Raises:
+        NotAStoreError: there is none.
+        FormatTooNewError: written by a newer vcache.
+        AccessError: it may not be read, or with ``w`` not be written.
+        RefusedError: someone else could have filled it.
+    """
+    return DiskStore(open_root(path), mode=mode)
+
+
+def warm(
+    sources: Sequence[str],
+    *,
+    store: str | os.PathLike[str],
+    model: str | os.PathLike[str],
+    options: WarmOptions | None = None,
+) -> Iterator[Outcome]:
+    """Warm `store` with what `sources` name; the Outcome of each item, as it is known.
+
+    Args:
+        sources: files, folders, globs, ``@lists``.
+        store: a folder, made where there is none.
+        model: a model folder, or a name in the local Hugging Face cache.
+        options: the defaults where None.
+
+    Raises:
+        VcacheError: what `open_warm` and the iteration of its run raise.
+    """
+    with open_warm(
+        open_sources(sources),
+        store=Path(store),
+        model=str(model),
+        options=options or WarmOptions(),
+    ) as run:
+        yield from run
+
+
+def check(
+    sources: Sequence[str],
+    *,
+    store: str | os.PathLike[str],
+    model: str | os.PathLike[str],
+    options: WarmOptions | None = None,
+) -> CheckReport:
+    """Would each item hit? See `warm` for the arguments.
+
+    Raises:
+        VcacheError: see `check_corpus`.
+    """
+    return check_corpus(
+        open_sources(sources),
+        store=Path(store),
+        model=str(model),
+        options=options or WarmOptions(),
+    )

@@ -1,0 +1,108 @@
+"""From names to a recipe, and to the objects that carry it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vcache_cli import media, registry
+from vcache_cli.checkpoint import Checkpoint, open_checkpoint
+from vcache_cli.digest import digest_json
+from vcache_cli.items import Stage
+from vcache_cli.preprocess import family_name
+from vcache_cli.recipe import EncoderRecipe, Recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.profile import Profile
+    from vcache_cli.protocols import Backend, Encoder, Family, Preprocessor, Target
+
+__all__ = ["Kitchen", "load_target", "open_kitchen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kitchen:
+    """A recipe with everything that carries it out."""
+
+    recipe: Recipe
+    target: Target
+    checkpoint: Checkpoint
+    profile: Profile
+    preprocessor: Preprocessor
+    encoder: Encoder | None
+    """None for stage ``pixels``."""
+
+    @property
+    def context(self) -> str:
+        """Digest of the recipe and the library versions: what memos were learnt under."""
+        return digest_json({"recipe": self.recipe.digest, "versions": media.versions()})
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """What made the tensors, as provenance."""
+        return {**media.versions(), **(self.encoder.device if self.encoder else {})}
+
+
+def load_target(name: str) -> Target:
+    """The target `name`.
+
+    Raises:
+        UsageError: no such target.
+    """
+    target: Target = registry.load("targets", name)()
+    return target
+
+
+def open_kitchen(model: str, options: WarmOptions) -> Kitchen:
+    """Everything that `model` and `options` name, weights loaded where the stage needs them.
+
+    Raises:
+        UsageError: a name that nothing answers to.
+        ModelError: the model, its settings, its weights or the backend are not usable.
+    """
+    target = load_target(options.target)
+    profile: Profile = registry.load("profiles", options.profile)
+    checkpoint = open_checkpoint(model)
+    name = family_name(checkpoint.config, known=registry.names("families"))
+    family: Family = registry.load("families", name)
+    settings = family.resolve(checkpoint, profile)
+    encoder = None
+    encoder_recipe = None
+    if options.stage is Stage.FEATURES:
+        encoder, encoder_recipe = _load_encoder(checkpoint, name, options)
+    recipe = Recipe(
+        stage=options.stage,
+        target=target.name,
+        profile=profile.name,
+        profile_revision=profile.revision,
+        family=family.name,
+        family_revision=family.revision,
+        settings=settings,
+        encoder=encoder_recipe,
+    )
+    preprocessor = family.preprocessor(settings, profile)
+    return Kitchen(recipe, target, checkpoint, profile, preprocessor, encoder)
+
+
+def _load_encoder(
+    checkpoint: Checkpoint, name: str, options: WarmOptions
+) -> tuple[Encoder, EncoderRecipe]:
+    from vcache_cli.encode import choose_backend, load_encoder  # needs numpy
+
+    tower = registry.load("towers", name)
+    available: list[Backend] = [
+        registry.load("backends", each) for each in registry.names("backends")
+    ]
+    backend = choose_backend(options.backend, available)
+    encoder: Encoder = load_encoder(checkpoint, tower, backend, output=options.output)
+    recipe = EncoderRecipe(
+        tower=tower.name,
+        revision=tower.revision,
+        fingerprint=encoder.fingerprint,
+        output=options.output,
+        compute_dtype="F32",
+        stored_dtype=options.stored_dtype,
+    )
+    return encoder, recipe

@@ -1,0 +1,66 @@
+"""Stores by path: the target that a store names decides its layout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vcache_cli.assemble.recipes import load_target
+from vcache_cli.store import Budget, StoreRoot, create_meta, read_meta
+from vcache_cli.store.index import open_index
+
+if TYPE_CHECKING:
+    from vcache_cli.assemble.options import WarmOptions
+
+__all__ = ["create_root", "open_budget", "open_root"]
+
+
+def open_root(path: str | os.PathLike[str]) -> StoreRoot:
+    """The store at `path`; nothing is made or changed.
+
+    Raises:
+        NotAStoreError: there is none.
+        FormatTooNewError: written by a newer vcache.
+        AccessError: it may not be read.
+        UsageError: it is of a target that is not installed.
+    """
+    folder = Path(path).absolute()
+    meta = read_meta(folder)
+    return StoreRoot(folder, load_target(meta.target).layout, meta)
+
+
+def create_root(path: str | os.PathLike[str], *, target: str) -> StoreRoot:
+    """The store at `path`, made where there is none.
+
+    Raises:
+        UsageError: it is a store of another target, or no such target is installed.
+        RefusedError: a directory that holds other things.
+        AccessError, StoreFullError: it cannot be made.
+        NotAStoreError, FormatTooNewError: see `open_root`.
+    """
+    folder = Path(path).absolute()
+    layout = load_target(target).layout
+    return StoreRoot(folder, layout, create_meta(folder, target=target))
+
+
+def open_budget(root: StoreRoot, options: WarmOptions) -> Budget | None:
+    """The room that a run may use; None where nothing limits it but the disk."""
+    if options.max_size_bytes is None and options.min_free_bytes is None:
+        return None
+    used_bytes = 0
+    if options.max_size_bytes is not None:
+        with open_index(root, mode="w") as index:
+            index.refresh()
+            used_bytes = index.totals().logical_bytes
+    return Budget(
+        max_size_bytes=options.max_size_bytes,
+        min_free_bytes=options.min_free_bytes,
+        used_bytes=used_bytes,
+        free_bytes=lambda: _free_bytes(root.path),
+    )
+
+
+def _free_bytes(path: Path) -> int:
+    facts = os.statvfs(path)
+    return facts.f_bavail * facts.f_frsize

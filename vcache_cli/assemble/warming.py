@@ -1,0 +1,210 @@
+"""A warm run: opened, iterated to its end, summed up."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from vcache_cli import media
+from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
+from vcache_cli.assemble.recipes import Kitchen, open_kitchen
+from vcache_cli.assemble.space import PruningWriter
+from vcache_cli.assemble.stores import create_root, open_budget
+from vcache_cli.engines import ThreadEngine
+from vcache_cli.entry import Provenance
+from vcache_cli.errors import VcacheError
+from vcache_cli.pipeline import EncodeBatch, ErrorPolicy, WarmParts, WarmPass, WarmTotals
+from vcache_cli.store import DiskStore, StoreRoot
+from vcache_cli.store.index import Index, open_index
+from vcache_cli.store.runs import RunLog
+from vcache_cli.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.outcome import Outcome
+    from vcache_cli.protocols import Source
+
+__all__ = ["WarmRun", "WarmSummary", "open_warm"]
+
+_WRITER_THREADS: Final = 4
+_BATCH_ON_CPU: Final = 8
+_BATCH_ON_ACCELERATOR: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class WarmSummary:
+    """What a run did."""
+
+    fields: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of ``vcache.warm/1``."""
+        return self.fields
+
+
+def open_warm(source: Source, *, store: Path, model: str, options: WarmOptions) -> WarmRun:
+    """Load what the run needs and open the store for writing; a context manager.
+
+    Raises:
+        UsageError: an option that makes no sense.
+        ModelError: the model or the backend is not usable.
+        NotAStoreError, FormatTooNewError, RefusedError: `store` is not ours to write.
+        AccessError, StoreFullError, LockBusyError: the store cannot be written.
+    """
+    policy = ErrorPolicy.parse(options.on_error, options.max_errors)
+    kitchen = open_kitchen(model, options)
+    root = create_root(store, target=options.target)
+    return WarmRun(source, kitchen=kitchen, root=root, options=options, policy=policy)
+
+
+class WarmRun:
+    """A run over a corpus: enter it, iterate it once, ask for its summary.
+
+    Args:
+        source: the corpus.
+        kitchen: the recipe and what carries it out.
+        root: the store.
+        options: the caller's choices.
+        policy: how many failing items are borne.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        kitchen: Kitchen,
+        root: StoreRoot,
+        options: WarmOptions,
+        policy: ErrorPolicy,
+    ) -> None:
+        self._source = source
+        self._kitchen = kitchen
+        self._root = root
+        self._options = options
+        self._policy = policy
+        self._held = ExitStack()
+        self._totals = WarmTotals()
+        self._started = time.monotonic()
+        self._stopped = False
+        self._complete = False
+
+    def __enter__(self) -> Self:
+        """Take the store's write lock, open the index and the run's file."""
+        with ExitStack() as held:
+            store = held.enter_context(DiskStore(self._root, mode="w"))
+            index = held.enter_context(open_index(self._root, mode="w"))
+            self._log = held.enter_context(RunLog(self._root))
+            self._pass = self._make_pass(store, index, held)
+            self._held = held.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Finish what is being written, note the end, and let go of everything."""
+        self._log.finish(self.summary().as_json())
+        self._held.close()
+
+    def __iter__(self) -> Iterator[Outcome]:
+        """Each item's Outcome, as it is known.
+
+        Raises:
+            PartialFailureError: more items failed than the policy bears.
+            StoreFullError, AccessError: the store could not be written to the end.
+            NothingToDoError: the corpus is empty.
+        """
+        for outcome in self._pass.run(self._source.items()):
+            self._totals.add(outcome)
+            self._log.append(outcome)
+            yield outcome
+            self._check_policy()
+        if self._pass.error:
+            raise self._pass.error
+        self._complete = not self._stopped
+
+    def stop(self) -> None:
+        """Take no further item; what is in flight is finished. From any thread or a signal."""
+        self._stopped = True
+        self._pass.stop()
+
+    def summary(self) -> WarmSummary:
+        """What has happened so far."""
+        elapsed_seconds = time.monotonic() - self._started
+        self._totals.seconds["discover"] = self._pass.discover_seconds
+        recipe = self._kitchen.recipe
+        fields: dict[str, Any] = {
+            "target": recipe.target,
+            "stage": recipe.stage.value,
+            "model": self._kitchen.checkpoint.label,
+            "profile": recipe.profile,
+            "recipe": recipe.digest,
+            "run": self._log.run_id,
+            **self._totals.as_json(elapsed_seconds=elapsed_seconds),
+            "interrupted": not self._complete,
+        }
+        if recipe.encoder and self._kitchen.encoder:
+            device = self._kitchen.encoder.device
+            fields["encoder"] = {
+                "backend": device["backend"],
+                "device": device["device"],
+                "dtype": device["dtype"],
+                "fingerprint": recipe.encoder.fingerprint,
+            }
+        return WarmSummary(fields)
+
+    def _check_policy(self) -> None:
+        try:
+            self._policy.check(failed=self._totals.failed, done=self._totals.done)
+        except VcacheError as error:
+            self._pass.give_up(error)
+
+    def _make_pass(self, store: DiskStore, index: Index, held: ExitStack) -> WarmPass:
+        options, kitchen = self._options, self._kitchen
+        budget = open_budget(self._root, options)
+        writer = held.enter_context(store.writer(_WRITER_THREADS, budget))
+        submit = writer.submit
+        if options.on_full == "prune":
+            submit = PruningWriter(store, writer, budget, options.max_size_bytes).submit
+        encoder = kitchen.encoder
+        concurrency = encoder.concurrency if encoder else 1
+        default_batch = _BATCH_ON_CPU if concurrency > 1 else _BATCH_ON_ACCELERATOR
+        encode = EncodeBatch(
+            recipe=kitchen.recipe,
+            target=kitchen.target,
+            encoder=encoder,
+            provenance=_provenance(kitchen),
+            submit=submit,
+        )
+        return WarmPass(
+            WarmParts(
+                triage=make_triage(
+                    kitchen, index, store.contains, retry_errors=options.retry_errors
+                ),
+                prepare=make_prepare(kitchen, options, store.contains),
+                encode=encode,
+                ledger=index,
+                touch=store.touch,
+                workers=make_workers(options),
+                encoders=ThreadEngine(concurrency, ahead=1),
+                batch_size=options.batch_size or (default_batch if encoder else 1),
+            )
+        )
+
+
+def _provenance(kitchen: Kitchen) -> Provenance:
+    versions = {"vcache": __version__, **media.versions()}
+    if kitchen.encoder:
+        versions.update(kitchen.encoder.device)
+    return Provenance(
+        recipe=kitchen.recipe.as_json(), model=kitchen.checkpoint.label, versions=versions
+    )

@@ -1,0 +1,31 @@
+"""Every socket of vcache.
+
+A socket is a Protocol of one to three methods; a capability is a Protocol of its own. What can
+be plugged in names its entry-point group in its docstring; `registry` finds it there.
+"""
+
+from __future__ import annotations
+
+from vcache_cli.protocols.compute import Backend, Encoder, Engine, Session, Tower, TowerPlan
+from vcache_cli.protocols.corpus import Decoder, Family, Preprocessor, Source
+from vcache_cli.protocols.storage import Evidence, KeyFrom, Layout, Memo, Seen, Target, Tier
+
+__all__ = [
+    "Backend",
+    "Decoder",
+    "Encoder",
+    "Engine",
+    "Evidence",
+    "Family",
+    "KeyFrom",
+    "Layout",
+    "Memo",
+    "Preprocessor",
+    "Seen",
+    "Session",
+    "Source",
+    "Target",
+    "Tier",
+    "Tower",
+    "TowerPlan",
+]

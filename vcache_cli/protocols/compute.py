@@ -1,0 +1,147 @@
+"""Sockets of computing: vision towers, what they run on, and where work runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.items import Features, Pixels
+
+__all__ = ["Backend", "Encoder", "Engine", "Session", "Tower", "TowerPlan"]
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+In_contra = TypeVar("In_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TowerPlan:
+    """What a tower reads of a checkpoint, and what it resolved."""
+
+    settings: Mapping[str, Any]
+    """JSON values that decide the arithmetic (sizes, layers, activation, epsilon)."""
+    tensors: Mapping[str, str]
+    """The tower's own name of each weight, to its name in the checkpoint."""
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Expected shape by the tower's own name."""
+
+
+class Tower(Protocol):
+    """Forward pass of one vision tower over a backend's operations. Group: ``vcache.towers``."""
+
+    @property
+    def name(self) -> str:
+        """The `model_type` that it serves."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """Bumped by any change of ours that changes features beyond tolerance."""
+        ...
+
+    def plan(self, checkpoint: Checkpoint) -> TowerPlan:
+        """What to read. Reads JSON and tensor headers only.
+
+        Raises:
+            ModelError: no vision part, a missing or misshapen tensor, an unknown setting.
+        """
+        ...
+
+    def forward(
+        self,
+        ops: Any,  # noqa: ANN401  each backend has its own
+        weights: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        pixels: Any,  # noqa: ANN401
+    ) -> dict[str, Any]:
+        """`features` (N, num_tokens, hidden_size) and more, of `pixels` (N, C, H, W).
+
+        All are arrays of the backend.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """A way to compute. Group: ``vcache.backends``."""
+
+    @property
+    def name(self) -> str:
+        """``numpy``, ``mlx`` or ``torch``."""
+        ...
+
+    def unavailable(self) -> str | None:
+        """Why it cannot be used here, with what to install; None where it can."""
+        ...
+
+    def preference(self) -> int:
+        """The higher, the better this backend suits the machine; asked only where available."""
+        ...
+
+    def ops(self, compute_dtype: str) -> Any:  # noqa: ANN401  each backend has its own arrays
+        """The small set of operations that towers are written against."""
+        ...
+
+
+class Encoder(Protocol):
+    """A loaded vision tower."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the weights and resolved settings; revisions and dtypes are the recipe's."""
+        ...
+
+    @property
+    def concurrency(self) -> int:
+        """How many threads may call `encode` at once: 1 on an accelerator, cores on a CPU."""
+        ...
+
+    @property
+    def device(self) -> Mapping[str, str]:
+        """``backend``, ``device``, ``dtype`` and versions, as provenance."""
+        ...
+
+    def encode(self, batch: Sequence[Pixels]) -> list[Features]:
+        """Features of each item, in order; the items share one `shape_key`.
+
+        Raises:
+            EncodeError: the batch cannot be encoded.
+        """
+        ...
+
+
+class Session(Protocol[In_contra, Out]):
+    """Work under way on an engine. Used by one thread."""
+
+    @property
+    def full(self) -> bool:
+        """True where nothing more should be submitted before some result was taken."""
+        ...
+
+    @property
+    def pending(self) -> int:
+        """Inputs submitted whose results were not taken yet."""
+        ...
+
+    def submit(self, value: In_contra) -> None:
+        """Start the work on one input."""
+        ...
+
+    def take(self, *, wait: bool) -> list[Out]:
+        """Results that are there, in any order; with `wait`, at least one while any is pending."""
+        ...
+
+
+class Engine(Protocol):
+    """Where work runs. A bounded number of inputs is in flight, so memory is bounded too."""
+
+    def session(self, work: Callable[[In], Out]) -> AbstractContextManager[Session[In, Out]]:
+        """Start workers; leaving the context ends them.
+
+        `work` is picklable and never raises for a bad item: an exception ends the run.
+        """
+        ...

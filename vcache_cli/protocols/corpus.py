@@ -1,0 +1,80 @@
+"""Sockets between a corpus and pixels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.items import Frames, Kind, MediaItem, Pixels
+    from vcache_cli.profile import Profile
+
+__all__ = ["Decoder", "Family", "Preprocessor", "Source"]
+
+
+class Source(Protocol):
+    """Items of a corpus, streamed: work starts on the first before the last is found."""
+
+    def items(self) -> Iterator[MediaItem]:
+        """Each item once per name; order is deterministic for an unchanged corpus."""
+        ...
+
+
+class Decoder(Protocol):
+    """Encoded bytes to pictures by one profile's rules. Picklable; any thread."""
+
+    def sniff(self, head: bytes) -> Kind:
+        """The kind by magic bytes; `head` is the first 64 bytes or fewer."""
+        ...
+
+    def decode(self, data: bytes) -> Frames:
+        """The pictures in `data`.
+
+        Raises:
+            MediaError: not decodable, or beyond a limit (which is named).
+        """
+        ...
+
+
+class Preprocessor(Protocol):
+    """Frames to Pixels for resolved settings. Pure, picklable, any thread."""
+
+    def __call__(self, frames: Frames) -> Pixels:
+        """Bit for bit what the profile's server computes.
+
+        Raises:
+            EncodeError: the server refuses such a picture.
+        """
+        ...
+
+    def num_tokens(self, width: int, height: int) -> int:
+        """Tokens for a picture of that size, pixels, without decoding it."""
+        ...
+
+
+class Family(Protocol):
+    """Preprocessing of one model family. Group: ``vcache.families``, named as `model_type`."""
+
+    @property
+    def name(self) -> str:
+        """The `model_type`."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """Bumped by any change of ours that changes pixels."""
+        ...
+
+    def resolve(self, checkpoint: Checkpoint, profile: Profile) -> dict[str, Any]:
+        """Settings as the server resolves them: JSON values, every default filled in.
+
+        Raises:
+            ModelError: settings that this family cannot follow.
+        """
+        ...
+
+    def preprocessor(self, settings: Mapping[str, Any], profile: Profile) -> Preprocessor:
+        """The preprocessor of resolved settings."""
+        ...

@@ -1,0 +1,153 @@
+"""Sockets of storing: targets with their layouts, tiers, and what runs remember."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vcache_cli.entry import Entry
+    from vcache_cli.header import HeaderLimits
+    from vcache_cli.items import Features, FileStat, Frames, Kind, Pixels
+    from vcache_cli.outcome import Failure
+    from vcache_cli.recipe import Recipe
+    from vcache_cli.tensor import Tensor
+
+__all__ = ["Evidence", "KeyFrom", "Layout", "Memo", "Seen", "Target", "Tier"]
+
+KeyFrom = Literal["digest", "frames", "pixels"]
+"""After which step a target's key can be computed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What is known of an item when its key is asked for; later steps are None before they ran."""
+
+    source_sha256: str
+    frames: Frames | None = None
+    pixels: Pixels | None = None
+
+
+class Layout(Protocol):
+    """The pure path and packing half of a target. No I/O; any thread; picklable."""
+
+    @property
+    def limits(self) -> HeaderLimits:
+        """What this layout's files may hold."""
+        ...
+
+    @property
+    def checksum_field(self) -> str | None:
+        """Metadata field of the XXH3-128 of the whole file, its own 32 digits read as ``0``.
+
+        None where files carry no checksum: "structure only".
+        """
+        ...
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """Names of the directories, directly below the root, that hold entries."""
+        ...
+
+    def path_of(self, key: str) -> str:
+        """Path of the entry below the root, ``/`` between parts. Never leaves the root.
+
+        Raises:
+            ValueError: not a key of this layout.
+        """
+        ...
+
+    def key_of(self, path: str) -> str | None:
+        """The key whose entry lies at `path` below the root; None for a foreign file."""
+        ...
+
+    def pack(self, entry: Entry) -> tuple[dict[str, str], Mapping[str, Tensor]]:
+        """Metadata (without the checksum) and tensors of the file, by name."""
+        ...
+
+    def unpack(
+        self, path: str, metadata: Mapping[str, str], tensors: Mapping[str, Tensor]
+    ) -> Entry:
+        """The entry in a file found at `path` below the root.
+
+        `tensors` may be empty where only the header was read.
+
+        Raises:
+            InvalidEntryError: the metadata does not describe an entry, or not the one of `path`
+                (finding ``key_mismatch``).
+        """
+        ...
+
+
+class Target(Protocol):
+    """A consumer's whole contract. Group: ``vcache.targets``."""
+
+    @property
+    def name(self) -> str:
+        """Such as ``native``."""
+        ...
+
+    @property
+    def key_from(self) -> KeyFrom:
+        """After which step `key` can be asked."""
+        ...
+
+    @property
+    def unit(self) -> Literal["item", "group"]:
+        """What one entry holds: an item, or the ordered images of a request."""
+        ...
+
+    @property
+    def layout(self) -> Layout:
+        """Its path and packing half."""
+        ...
+
+    def key(self, recipe: Recipe, evidence: Evidence) -> str:
+        """The key under which the consumer looks the entry up. Pure; any thread."""
+        ...
+
+    def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:
+        """The tensors to store, by the consumer's names and in the recipe's stored dtype."""
+        ...
+
+
+class Tier(Protocol):
+    """Somewhere entries can be."""
+
+    def get(self, key: str) -> Entry | None:
+        """The entry; None where it is absent, damaged or half-known."""
+        ...
+
+    def put(self, entry: Entry) -> int:
+        """Keep the entry, replacing what was there; bytes written."""
+        ...
+
+    def contains(self, key: str) -> bool:
+        """True where a get would find a file; says nothing of damage."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What an earlier run learnt of a file."""
+
+    source_sha256: str
+    kind: Kind
+
+
+class Memo(Protocol):
+    """What earlier runs learnt. A hint only: it never proves presence. One thread."""
+
+    def unchanged(self, path: str, stat: FileStat) -> Seen | None:
+        """What was learnt of that path, where its stat is still the same."""
+        ...
+
+    def known(self, source_sha256: str, context: str) -> str | None:
+        """The entry key of known content; `context` digests recipe and library versions."""
+        ...
+
+    def failed(self, source_sha256: str, context: str) -> Failure | None:
+        """The permanent failure that this content met before."""
+        ...
