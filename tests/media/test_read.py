@@ -9,7 +9,7 @@ import pytest
 
 from vcache_cli.errors import ReadError
 from vcache_cli.items import MediaItem
-from vcache_cli.media import read_head, read_item
+from vcache_cli.media import read_if, read_item
 
 
 def failure(path: str | Path, max_bytes: int = 100) -> ReadError:
@@ -20,11 +20,13 @@ def failure(path: str | Path, max_bytes: int = 100) -> ReadError:
     return error.value
 
 
-def test_all_bytes_are_read_and_the_head_alone_too(tmp_path: Path) -> None:
+def test_all_bytes_are_read_or_none_as_the_head_says(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(bytes(range(100)))
     assert read_item(MediaItem(str(path)), max_bytes=100) == bytes(range(100))
-    assert read_head(MediaItem(str(path)), 5) == bytes(range(5))
+    heads: list[bytes] = []
+    assert read_if(MediaItem(str(path)), heads.append) is None
+    assert heads == [bytes(range(64))]
 
 
 def test_an_empty_file_is_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from vcache_cli.media.decode import PillowDecoder
 from vcache_cli.media.discover import Sources, shard_of, sources
 from vcache_cli.media.notices import notice_text
-from vcache_cli.media.read import read_head, read_item
+from vcache_cli.media.read import read_if, read_item
 from vcache_cli.media.sniff import claims_media, describe, sniff
 from vcache_cli.media.versions import versions
 
@@ -18,7 +18,7 @@ __all__ = [
     "claims_media",
     "describe",
     "notice_text",
-    "read_head",
+    "read_if",
     "read_item",
     "shard_of",
     "sniff",

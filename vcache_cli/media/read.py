@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 from vcache_cli.errors import ReadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Final
 
     from vcache_cli.items import MediaItem
 
-__all__ = ["read_head", "read_item"]
+__all__ = ["HEAD_BYTES", "read_if", "read_item"]
+
+HEAD_BYTES: Final = 64
+"""Enough to tell the kind of an item."""
 
 # O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever.
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -39,7 +42,23 @@ def read_item(item: MediaItem, *, max_bytes: int) -> bytes:
         ReadError: kind ``not_found``, ``permission``, ``io_error``, ``too_large``,
             ``not_a_file`` or ``changed`` (written to while we read).
     """
+    return read_if(item, lambda _head: max_bytes) or b""
+
+
+def read_if(item: MediaItem, limit_of: Callable[[bytes], int | None]) -> bytes | None:
+    """All bytes of the item, if its first bytes say so; one open either way.
+
+    Args:
+        item: where to read.
+        limit_of: given the first 64 bytes or fewer, the most bytes to read; None to read no more.
+
+    Raises:
+        ReadError: as `read_item`.
+    """
     with _opened(item.path) as (handle, before):
+        max_bytes = limit_of(os.pread(handle, HEAD_BYTES, 0))
+        if max_bytes is None:
+            return None
         if before.st_size > max_bytes:
             raise ReadError(
                 f"{before.st_size} bytes, more than the limit of {max_bytes}", kind="too_large"
@@ -52,16 +71,6 @@ def read_item(item: MediaItem, *, max_bytes: int) -> bytes:
             "the file changed while it was read", kind="changed", hint="run again when it is whole"
         )
     return data
-
-
-def read_head(item: MediaItem, size_bytes: int = 64) -> bytes:
-    """The first bytes of the item, enough to tell its kind.
-
-    Raises:
-        ReadError: as `read_item`.
-    """
-    with _opened(item.path) as (handle, _):
-        return os.read(handle, size_bytes)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from vcache_cli.digest import digest_bytes
 from vcache_cli.errors import EncodeError, ItemError, MediaError
 from vcache_cli.items import Kind
-from vcache_cli.media import claims_media, describe, notice_text, read_head, read_item
+from vcache_cli.media import claims_media, describe, notice_text, read_if
 from vcache_cli.outcome import Failure, Notice, Outcome, Status
 from vcache_cli.pipeline.trace import Trace
 from vcache_cli.protocols import Evidence
@@ -98,11 +98,9 @@ class PrepareItem:
 
     def _read(self, item: MediaItem, trace: Trace) -> bytes | None:
         """The bytes of a picture; None where the item ends here as no picture."""
-        head = read_head(item)
-        trace.kind = self.decoder.sniff(head)
-        if trace.kind is not Kind.IMAGE and not self._is_claimed(item, trace.kind):
+        data = read_if(item, lambda head: self._read_limit(item, head, trace))
+        if data is None:
             return None
-        data = read_item(item, max_bytes=self._read_limit(trace.kind))
         trace.bytes_read = len(data)
         trace.source_sha256 = digest_bytes(data)
         if trace.kind is Kind.OTHER:
@@ -113,12 +111,14 @@ class PrepareItem:
             )
         return data
 
-    def _is_claimed(self, item: MediaItem, kind: Kind) -> bool:
-        """A file that is no picture though its name or the user says so is an error."""
-        return kind is Kind.OTHER and (item.explicit or claims_media(item.path))
-
-    def _read_limit(self, kind: Kind) -> int:
-        return self.max_file_bytes if kind is Kind.IMAGE else _MAX_DIGEST_BYTES
+    def _read_limit(self, item: MediaItem, head: bytes, trace: Trace) -> int | None:
+        """The most bytes to read of a file that begins with `head`; None to leave it unread."""
+        trace.kind = self.decoder.sniff(head)
+        if trace.kind is Kind.IMAGE:
+            return self.max_file_bytes
+        if trace.kind is Kind.OTHER and (item.explicit or claims_media(item.path)):
+            return _MAX_DIGEST_BYTES  # an error, since its name or the user calls it a picture
+        return None
 
     def _end_unread(self, _item: MediaItem, trace: Trace) -> Outcome:
         reason = VIDEO_SKIPPED if trace.kind is Kind.VIDEO else NOT_MEDIA
