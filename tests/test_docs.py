@@ -23,7 +23,7 @@ def parameters() -> Iterator[tuple[str, Any]]:
         yield from ((name, each) for each in command.params)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_has_help_that_fits_a_line(name: str) -> None:
     first = (COMMANDS[name].__doc__ or "").splitlines()[0]
     assert 10 < len(first) <= 100
@@ -31,14 +31,14 @@ def test_every_command_has_help_that_fits_a_line(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "parameter"), parameters(), ids=lambda each: getattr(each, "name", each)
+    ("command", "parameter"), list(parameters()), ids=lambda each: getattr(each, "name", each)
 )
 def test_every_option_has_help(command: str, parameter: Any) -> None:  # noqa: ANN401  typer's own class
     assert len(parameter.help or "") > 10
     assert parameter.help.endswith((".", "customize the installation."))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_the_readme_names_every_command(name: str) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"`{name}" in text or f"vcache {name}" in text

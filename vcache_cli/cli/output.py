@@ -82,6 +82,11 @@ class Output:
         """One line on stderr, also when quiet."""
         self._write(self.stderr, clean(text))
 
+    @property
+    def can_ask(self) -> bool:
+        """True where there is someone to ask."""
+        return sys.stdin.isatty() and self.stderr.isatty() and not self.json
+
     def confirm(self, question: str, *, yes: bool) -> bool:
         """True where the user agrees; asked on a terminal only.
 
@@ -90,7 +95,7 @@ class Output:
         """
         if yes:
             return True
-        if not (sys.stdin.isatty() and self.stderr.isatty()) or self.json:
+        if not self.can_ask:
             raise UsageError(
                 f"{question} nobody can be asked here", hint="add `--yes`, or `--dry-run` to look"
             )

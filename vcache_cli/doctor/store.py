@@ -14,8 +14,6 @@ from vcache_cli.doctor.checks import Check, State
 from vcache_cli.errors import VcacheError
 from vcache_cli.store import StoreRoot, check_trust, lock_holders, read_meta, vcache_dir
 from vcache_cli.store.filesystem import filesystem_of
-from vcache_cli.store.meta import StoreRoot, read_meta, vcache_dir
-from vcache_cli.store.trust import check_trust
 
 if TYPE_CHECKING:
     from typing import Final

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vcache_cli.cli import options as opt
+from vcache_cli.cli.blocks import plain_lines
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
 from vcache_cli.cli.output import Output
@@ -77,10 +78,17 @@ def prune(
     plan = plan_prune(root, prune_scope(root, asked), grace_seconds=settings.grace)
     if dry_run:
         return _shown(output, plan)
-    if plan.doomed and not output.confirm(_question(plan), yes=settings.yes):
+    if plan.doomed and not _agreed(output, plan, yes=settings.yes):
         output.say("nothing was removed")
         return 0
     return _done(output, plan.execute())
+
+
+def _agreed(output: Output, plan: PrunePlan, *, yes: bool) -> bool:
+    if not yes and output.can_ask:
+        for line in plain_lines(prune_view(plan.as_json())):
+            output.say(line)
+    return output.confirm(_question(plan), yes=yes)
 
 
 def _question(plan: PrunePlan) -> str:

@@ -1,0 +1,235 @@
+"""The commands that look after a store: they agree with each other and with the directory."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Vcache
+
+
+class Terminal(io.StringIO):
+    """Someone who answers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def files(root: Path) -> list[Path]:
+    return sorted(root.glob("??/*.safetensors"))
+
+
+def test_stats_ls_and_the_directory_agree(vcache: Vcache, warmed: Path) -> None:
+    stats = vcache("stats", warmed, "--json").document
+    listed = vcache("ls", "--store", warmed, "--json").document
+    assert stats["entries"] == len(listed["entries"]) == len(files(warmed))
+    sizes = sum(path.stat().st_size for path in files(warmed))
+    assert stats["bytes"]["logical"] == sum(each["bytes"] for each in listed["entries"]) == sizes
+    assert listed["more"] == 0
+
+
+def test_stats_with_scan_shows_drift_and_foreign_files(vcache: Vcache, warmed: Path) -> None:
+    vcache("stats", warmed)
+    (warmed / "note\x1b.txt").write_text("x")
+    shown = vcache("stats", warmed, "--scan")
+    assert shown.code == 0
+    assert "foreign file: note\\x1b.txt" in shown.out
+    document = vcache("stats", warmed, "--scan", "--json").document
+    assert document["index"]["drift_entries"] == 0
+
+
+def test_stats_shows_limits_with_their_origin(
+    vcache: Vcache, warmed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCACHE_MAX_SIZE", "1GiB")
+    limits = vcache("stats", warmed, "--json").document["limits"]
+    assert limits["max_size"] == {"value": 1024**3, "origin": "VCACHE_MAX_SIZE"}
+    assert "max size:     1.0 GiB (VCACHE_MAX_SIZE)" in vcache("stats", warmed).out
+
+
+def test_quiet_leaves_what_a_script_needs(vcache: Vcache, warmed: Path) -> None:
+    count = len(files(warmed))
+    assert vcache("stats", warmed, "-q").out == f"{count}\n"
+    assert vcache("ls", warmed, "-q").out.split() == sorted(path.stem for path in files(warmed))
+
+
+def test_ls_filters_sorts_and_limits(vcache: Vcache, warmed: Path) -> None:
+    shown = vcache(
+        "ls", warmed, "--filter", "size>1B", "--sort", "key:desc", "--limit", "2", "--json"
+    )
+    keys = [each["key"] for each in shown.document["entries"]]
+    assert keys == sorted((path.stem for path in files(warmed)), reverse=True)[:2]
+    assert shown.document["more"] == len(files(warmed)) - 2
+    assert vcache("ls", warmed, "--filter", "model=other", "-q").out == ""
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--filter", "size~1"], ["--sort", "colour"], ["--limit", "0"], ["--limit", "x"]],
+    ids=str,
+)
+def test_ls_refuses_what_it_cannot_read(vcache: Vcache, warmed: Path, flags: list[str]) -> None:
+    shown = vcache("ls", warmed, *flags, "--json")
+    assert shown.code == 2
+    assert shown.document["error"]["kind"] == "usage"
+
+
+@pytest.mark.parametrize("command", ["stats", "ls", "prune", "inspect"])
+def test_what_is_no_store_is_exit_10(vcache: Vcache, tmp_path: Path, command: str) -> None:
+    extra = {"prune": ["--max-size", "1"], "inspect": ["ab"]}.get(command, [])
+    shown = vcache(command, tmp_path, *extra, "--json")
+    assert shown.code == 10
+    assert shown.document["error"]["hint"]
+
+
+def test_a_newer_format_is_exit_12(vcache: Vcache, warmed: Path) -> None:
+    meta = warmed / ".vcache/store.json"
+    value = json.loads(meta.read_text())
+    meta.chmod(0o600)
+    meta.write_text(json.dumps({**value, "format": 99}))
+    assert vcache("stats", warmed, "--json").code == 12
+
+
+def test_two_stores_are_one_too_many(vcache: Vcache, warmed: Path) -> None:
+    shown = vcache("stats", warmed, "--store", "other")
+    assert shown.code == 2
+    assert "two stores were named" in shown.err
+
+
+def test_inspect_finds_an_entry_by_key_prefix_file_and_picture(
+    vcache: Vcache, warmed: Path, media: Path
+) -> None:
+    picture = media / "hills.jpg"
+    by_picture = vcache("inspect", picture, "--store", warmed, "--json").document
+    key = by_picture["key"]
+    file = warmed / by_picture["path"]
+    for target in (key, key[:12], file):
+        document = vcache("inspect", warmed, target, "--json").document
+        assert document["key"] == key
+        assert document["checksum"]["ok"]
+        assert document["recipe"]["family"] == "siglip"
+    assert vcache("inspect", file, "-q").out == f"{key}\n"
+    assert "checksum:" in vcache("inspect", file).out
+
+
+def test_inspect_finds_a_picture_by_its_content_not_its_name(
+    vcache: Vcache, warmed: Path, media: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "renamed.bin"
+    copy.write_bytes((media / "hills.jpg").read_bytes())
+    assert vcache("inspect", copy, "-s", warmed).code == 0
+    copy.write_bytes((media / "chart.png").read_bytes() + b"x")
+    shown = vcache("inspect", copy, "-s", warmed)
+    assert shown.code == 2
+    assert "no entry for" in shown.err
+
+
+def test_inspect_of_a_damaged_entry_is_exit_4(vcache: Vcache, warmed: Path) -> None:
+    path = files(warmed)[0]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(data)
+    shown = vcache("inspect", path, "--json")
+    assert shown.code == shown.document["error"]["code"] == 4
+    assert not shown.document["checksum"]["ok"]
+    assert "DOES NOT MATCH" in vcache("inspect", path).out
+
+
+def test_the_plan_of_a_dry_run_is_the_deed(vcache: Vcache, warmed: Path) -> None:
+    half = sum(path.stat().st_size for path in files(warmed)) // 2
+    before = files(warmed)
+    plan = vcache("prune", warmed, "--max-size", half, "--dry-run", "--json").document
+    assert files(warmed) == before
+    done = vcache("prune", warmed, "--max-size", half, "--yes", "--json").document
+    assert done["plan"] == plan["plan"]
+    assert done["after"] == plan["after"]
+    assert done["removed"] == len(plan["plan"]) == len(before) - len(files(warmed))
+    assert {path.stem for path in before} - {path.stem for path in files(warmed)} == {
+        each["key"] for each in plan["plan"]
+    }
+
+
+def test_prune_without_a_scope_or_without_consent_removes_nothing(
+    vcache: Vcache, warmed: Path
+) -> None:
+    before = files(warmed)
+    assert vcache("prune", warmed, "--yes").code == 2
+    shown = vcache("prune", warmed, "--older-than", "0s", "--json")
+    assert shown.code == 2
+    assert "--yes" in shown.document["error"]["hint"]
+    assert files(warmed) == before
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y\n", False), ("\n", True), ("no\n", True)])
+def test_on_a_terminal_the_plan_is_shown_and_asked_about(
+    vcache: Vcache, warmed: Path, monkeypatch: pytest.MonkeyPatch, *, answer: str, left: bool
+) -> None:
+    err = Terminal()
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    monkeypatch.setattr(sys, "stderr", err)
+    assert vcache("prune", warmed, "--older-than", "0s").code == 0
+    assert bool(files(warmed)) == left
+    assert "aged" in err.getvalue()
+    assert "[y/N]" in err.getvalue()
+
+
+def test_a_setting_can_give_consent_but_no_scope(
+    vcache: Vcache, warmed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCACHE_YES", "1")
+    monkeypatch.setenv("VCACHE_MAX_SIZE", "1")
+    assert vcache("prune", warmed).code == 2
+    assert vcache("prune", warmed, "--older-than", "0s").code == 0
+    assert files(warmed) == []
+
+
+def test_prune_by_key_source_and_absence(
+    vcache: Vcache, warmed: Path, media: Path, tmp_path: Path
+) -> None:
+    count = len(files(warmed))
+    first = files(warmed)[0].stem
+    assert vcache("prune", warmed, "--key", first[:12], "--yes", "-q").out == f"{first}\n"
+    kept = vcache("prune", warmed, "--not-in", media, "--yes", "--json").document
+    assert kept["removed"] == 0
+    rest = len(files(warmed))
+    assert rest == count - 1
+    vcache("prune", warmed, "--source", media / "hills.jpg", "--yes")
+    assert len(files(warmed)) in {rest, rest - 1}
+    (tmp_path / "empty.jpg").touch()
+    vcache("prune", warmed, "--not-in", tmp_path / "empty.jpg", "--yes")
+    assert files(warmed) == []
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--max-size", "big"],
+        ["--older-than", "7"],
+        ["--grace", "x"],
+        ["--stage", "tokens"],
+        ["--key", "zz"],
+        ["--source", "/nonexistent"],
+        ["--not-in", "/nonexistent/*.jpg"],
+    ],
+    ids=str,
+)
+def test_prune_refuses_what_it_cannot_read(vcache: Vcache, warmed: Path, flags: list[str]) -> None:
+    before = files(warmed)
+    assert vcache("prune", warmed, *flags, "--yes", "--json").code == 2
+    assert files(warmed) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+def test_what_cannot_be_removed_is_exit_3(vcache: Vcache, warmed: Path) -> None:
+    folder = files(warmed)[0].parent
+    folder.chmod(0o500)
+    shown = vcache("prune", warmed, "--older-than", "0s", "--yes", "--json")
+    folder.chmod(0o700)
+    assert shown.code == 3
+    assert shown.document["failed"]
