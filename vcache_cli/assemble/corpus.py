@@ -15,8 +15,8 @@ from vcache_cli.errors import NotAStoreError
 from vcache_cli.items import Kind
 from vcache_cli.outcome import Outcome, Status
 from vcache_cli.pipeline import NOT_STORED, CheckReport, check_items
-from vcache_cli.store import DiskStore
 from vcache_cli.store.index import open_index
+from vcache_cli.store.presence import Presence
 from vcache_cli.tensor import ITEMSIZE_BYTES
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def check_corpus(source: Source, *, store: Path, model: str, options: WarmOption
     with ExitStack() as held:
         root = open_root(store)
         index = held.enter_context(open_index(root))
-        disk = held.enter_context(DiskStore(root))
-        for outcome in _looked_up(source, kitchen, options, (index, disk.contains)):
+        for outcome in _looked_up(source, kitchen, options, (index, Presence(root))):
             report.add(outcome)
     return report
 
@@ -141,7 +140,7 @@ def _known(store: Path, held: ExitStack) -> tuple[Memo, Callable[[str], bool]]:
     except NotAStoreError:
         return _NoMemo(), lambda _key: False
     index = held.enter_context(open_index(root))
-    return index, held.enter_context(DiskStore(root)).contains
+    return index, Presence(root)
 
 
 def _entry_bytes(kitchen: Kitchen) -> int:

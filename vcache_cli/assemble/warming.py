@@ -18,6 +18,7 @@ from vcache_cli.errors import VcacheError
 from vcache_cli.pipeline import EncodeBatch, ErrorPolicy, WarmParts, WarmPass, WarmTotals
 from vcache_cli.store import DiskStore, StoreRoot
 from vcache_cli.store.index import Index, open_index
+from vcache_cli.store.presence import Presence
 from vcache_cli.store.runs import RunLog
 from vcache_cli.version import __version__
 
@@ -175,6 +176,7 @@ class WarmRun:
         submit = writer.submit
         if options.on_full == "prune":
             submit = PruningWriter(store, writer, budget, options.max_size_bytes).submit
+        present = Presence(self._root)
         encoder = kitchen.encoder
         concurrency = encoder.concurrency if encoder else 1
         default_batch = _BATCH_ON_CPU if concurrency > 1 else _BATCH_ON_ACCELERATOR
@@ -187,10 +189,8 @@ class WarmRun:
         )
         return WarmPass(
             WarmParts(
-                triage=make_triage(
-                    kitchen, index, store.contains, retry_errors=options.retry_errors
-                ),
-                prepare=make_prepare(kitchen, options, store.contains),
+                triage=make_triage(kitchen, index, present, retry_errors=options.retry_errors),
+                prepare=make_prepare(kitchen, options, present),
                 encode=encode,
                 ledger=index,
                 touch=store.touch,
