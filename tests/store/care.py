@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.entry import Entry, Provenance
@@ -36,9 +38,10 @@ def entry(
     stage: Stage = Stage.FEATURES,
     tokens: int = 4,
     created: float = NOW - DAY,
+    recipe: Mapping[str, Any] | None = None,
 ) -> Entry:
     """An entry that is told from others by `number`; 16 bytes of tensors per token."""
-    recipe = {"stage": stage.value, "profile": model}
+    recipe = {"stage": stage.value, "profile": model, **(recipe or {})}
     source = digest_bytes(b"source %d" % number)
     data = random.Random(number).randbytes(16 * tokens)
     return Entry(

@@ -9,30 +9,22 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import VcacheError
 from vcache_cli.header import canonical_order
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.index_entries import EntryTable, Totals
+from vcache_cli.store.index_file import IndexFile
 from vcache_cli.store.index_refresh import Refresh, refresh
-from vcache_cli.store.index_schema import (
-    Database,
-    index_path,
-    move_aside,
-    new_in_memory,
-    open_database,
-    pack_key,
-    save_copy,
-    unpack_key,
-)
+from vcache_cli.store.index_schema import Packed, open_database, pack_key, unpack_key
 from vcache_cli.store.memos import MemoTable, Recall
 from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.rows import EntryRow, FileFacts, TensorShape, row_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import Final, Literal, Self
 
@@ -40,13 +32,12 @@ if TYPE_CHECKING:
     from vcache_cli.items import FileStat
     from vcache_cli.outcome import Failure
     from vcache_cli.protocols import Seen
+    from vcache_cli.store.index_schema import Database
     from vcache_cli.store.meta import StoreRoot
 
 __all__ = ["Index", "open_index"]
 
 _PENDING_ROWS: Final = 4000
-
-T = TypeVar("T")
 
 
 def open_index(root: StoreRoot, *, mode: Literal["r", "w"] = "r") -> Index:
@@ -62,23 +53,23 @@ def open_index(root: StoreRoot, *, mode: Literal["r", "w"] = "r") -> Index:
     return Index(root, open_database(root, write=mode == "w"))
 
 
-class Index:
+class Index(IndexFile):
     """Rows of entries, and the memos of earlier runs. One thread."""
 
     def __init__(self, root: StoreRoot, database: Database) -> None:
-        self._root = root
         self._opened_ns = time.time_ns()
-        self._used: dict[bytes | str, int] | None = None
+        self._used: dict[Packed, int] | None = None
         self._rows: dict[str, EntryRow | None] = {}
         self._sources: dict[tuple[str, str], None] = {}
         self._memos = MemoTable(database.connection)
-        self._use(database)
+        super().__init__(root, database)
 
-    def _use(self, database: Database) -> None:
-        self._database = database
-        self._connection = database.connection
-        self._memos.connection = database.connection
-        self._entries = EntryTable(database.connection, self._root.layout)
+    def _take(self, connection: sqlite3.Connection) -> None:
+        self._memos.connection = connection
+        self._entries = EntryTable(connection, self._root.layout)
+
+    def _forget_ids(self) -> None:
+        self._entries.forget_ids()
 
     def __enter__(self) -> Self:
         """The index itself."""
@@ -92,11 +83,6 @@ class Index:
     ) -> None:
         """Commit and close."""
         self.close()
-
-    @property
-    def state(self) -> Literal["ok", "rebuilt", "memory"]:
-        """``ok`` as found, ``rebuilt`` begun anew, ``memory`` kept by no file."""
-        return self._database.state
 
     # --- memos -------------------------------------------------------------------------------
 
@@ -206,11 +192,11 @@ class Index:
         """
         if self._used is None:
             self.commit()
-            nothing: dict[bytes | str, int] = {}
+            nothing: dict[Packed, int] = {}
             self._used = self._ask(self._all_used, nothing)
         return self._used.get(pack_key(key))
 
-    def _all_used(self) -> dict[bytes | str, int]:
+    def _all_used(self) -> dict[Packed, int]:
         return dict(self._connection.execute("SELECT key, used FROM entries").fetchall())
 
     def rows(self, tail: str = "", parameters: Sequence[object] = ()) -> Iterator[EntryRow]:
@@ -263,21 +249,6 @@ class Index:
         sql = "UPDATE directories SET mtime_ns = 0 WHERE path = ?"
         self._transact(lambda: self._connection.executemany(sql, names))
 
-    # --- notes -------------------------------------------------------------------------------
-
-    def note(self, name: str) -> str | None:
-        """A text remembered under `name`."""
-        rows = self.query("SELECT value FROM notes WHERE name = ?", (name,))
-        return str(rows[0][0]) if rows else None
-
-    def set_note(self, name: str, value: str | None) -> None:
-        """Remember a text, or forget it."""
-        if value is None:
-            sql, values = "DELETE FROM notes WHERE name = ?", [name]
-        else:
-            sql, values = "INSERT OR REPLACE INTO notes VALUES (?, ?)", [name, value]
-        self._transact(lambda: self._connection.execute(sql, values))
-
     # --- writing -----------------------------------------------------------------------------
 
     def commit(self) -> None:
@@ -292,8 +263,7 @@ class Index:
     def close(self) -> None:
         """Commit and close; the index cannot be used any more."""
         self.commit()
-        save_copy(self._database)
-        self._connection.close()
+        self._end()
 
     def _write(self) -> None:
         self._memos.write()
@@ -307,56 +277,3 @@ class Index:
     def _commit_when_full(self) -> None:
         if len(self._rows) + len(self._sources) + self._memos.pending >= _PENDING_ROWS:
             self.commit()
-
-    def _transact(self, write: Callable[[], object]) -> None:
-        """Run `write` in one transaction; where that fails, nothing of it is kept."""
-        try:
-            self._transaction(write)
-        except sqlite3.DatabaseError as error:
-            if not _is_passing(error):
-                self._give_up(error)
-
-    def _transaction(self, write: Callable[[], object]) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            write()
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._entries.forget_ids()
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-
-    def _ask(self, lookup: Callable[[], T], otherwise: T) -> T:
-        try:
-            return lookup()
-        except sqlite3.DatabaseError as error:
-            self._give_up(error)
-            return otherwise
-
-    def _give_up(self, error: sqlite3.DatabaseError) -> None:
-        """Go on in memory: with what was there, or anew where the file is damaged."""
-        if isinstance(error, sqlite3.ProgrammingError):
-            raise error
-        memory = new_in_memory()
-        with closing(self._connection):
-            if _is_passing(error):
-                with suppress(sqlite3.Error):
-                    self._connection.backup(memory)
-        if self._database.state != "memory" and not _is_passing(error):
-            move_aside(index_path(self._root.path))
-        self._use(Database(memory, "memory"))
-
-
-def _is_passing(error: sqlite3.DatabaseError) -> bool:
-    """True where the file is sound but cannot take this now: locked, full, read-only."""
-    if not isinstance(error, sqlite3.OperationalError):
-        return False
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_IOERR,
-    }

@@ -13,7 +13,8 @@ from vcache_cli.quantity import format_time
 from vcache_cli.store.files import OsFiles
 from vcache_cli.store.index import open_index
 from vcache_cli.store.locks import gc_lock
-from vcache_cli.store.prune_choice import Chooser, Doomed, PruneScope
+from vcache_cli.store.prune_choice import Chooser
+from vcache_cli.store.prune_scope import Doomed, PruneScope
 from vcache_cli.store.quarantine import QUARANTINE_SECONDS
 from vcache_cli.store.rows import VANISHED
 

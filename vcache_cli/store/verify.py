@@ -1,0 +1,298 @@
+"""Looking for damage: a report of everything that is wrong, and on request a repair."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.errors import UsageError
+from vcache_cli.store.index import open_index
+from vcache_cli.store.index_schema import unpack_key
+from vcache_cli.store.locks import gc_lock
+from vcache_cli.store.quarantine import move_to_quarantine
+from vcache_cli.store.scan import scan_store
+from vcache_cli.store.verify_entry import Checked, Level, Problem, check_entry, problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Final
+
+    from vcache_cli.store.index import Index
+    from vcache_cli.store.meta import StoreRoot
+    from vcache_cli.store.rows import FileFacts
+    from vcache_cli.store.scan import Scan
+
+__all__ = ["Level", "Problem", "VerifyOptions", "VerifyReport", "verify_store"]
+
+MAX_LISTED: Final = 1_000
+"""Elements of a list in a document."""
+_CURSOR: Final = "verify cursor "
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """How deep, how much, and what then."""
+
+    level: Level = "data"
+    repair: bool = False
+    """Move damaged entries to quarantine and correct the index."""
+    subset: float = 1.0
+    """Share of the entries, 0..1; which ones is decided by key and `seed` alone."""
+    seed: int = 0
+    max_duration_seconds: float | None = None
+    """Stop after that; the next verify of that level that has such a limit goes on from there."""
+    cursor: str | None = None
+    """Begin after this path, instead of where an earlier verify stopped."""
+    threads: int = min(4, os.cpu_count() or 1)
+    """Readers of level ``data``."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: a share beyond 0..1, or no thread.
+        """
+        if not 0 < self.subset <= 1:
+            raise UsageError(f"a subset of {self.subset:g} is not between 0 % and 100 %")
+        if self.threads < 1:
+            raise UsageError(f"{self.threads} threads cannot verify anything")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What was found."""
+
+    level: Level
+    checked: int
+    """Entries."""
+    ok: int
+    """Entries without damage."""
+    bytes_read: int
+    problems: tuple[Problem, ...]
+    complete: bool
+    """False where time ran out first."""
+    cursor: str | None = None
+    """Path of the last entry checked, where it is not complete."""
+    structure_only: bool = False
+    """True where the store's files carry no checksum, so that only their form was checked."""
+
+    @property
+    def damage(self) -> tuple[Problem, ...]:
+        """Damage that was found, repaired or not."""
+        return tuple(problem for problem in self.problems if problem.is_damage)
+
+    @property
+    def damage_left(self) -> tuple[Problem, ...]:
+        """Damage that is still there: exit code 4."""
+        return tuple(problem for problem in self.problems if problem.is_left)
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of ``vcache.verify/1``; damage is listed first."""
+        ranked = sorted(self.problems, key=lambda problem: not problem.is_damage)
+        value: dict[str, Any] = {
+            "level": self.level,
+            "checked": self.checked,
+            "ok": self.ok,
+            "bytes_read": self.bytes_read,
+            "problems": [problem.as_json() for problem in ranked[:MAX_LISTED]],
+            "complete": self.complete,
+            "structure_only": self.structure_only,
+        }
+        if len(ranked) > MAX_LISTED:
+            value["problems_omitted"] = len(ranked) - MAX_LISTED
+        if self.cursor is not None:
+            value["cursor"] = os.fsencode(self.cursor).decode("utf-8", "backslashreplace")
+        return value
+
+
+def verify_store(
+    root: StoreRoot,
+    options: VerifyOptions | None = None,
+    *,
+    now: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> VerifyReport:
+    """Check every entry, or a part of them; works on a store that is read-only.
+
+    Args:
+        root: the store.
+        options: data level of everything where not given.
+        now: seconds since 1970, for the names in quarantine.
+        clock: seconds; what `max_duration_seconds` is measured by.
+        on_progress: called with (entries checked, entries to check).
+
+    Raises:
+        LockBusyError: a repair while another process prunes or repairs.
+        AccessError: a repair of a store that is read-only.
+    """
+    chosen = options or VerifyOptions()
+    with ExitStack() as held:
+        if chosen.repair:
+            held.enter_context(gc_lock(root))
+        index = held.enter_context(open_index(root))
+        run = _Verify(root, chosen, index, time.time() if now is None else now)
+        return run.report(clock, on_progress or (lambda _done, _total: None))
+
+
+class _Verify:
+    """One verify. One thread, which hands files to others to be read."""
+
+    def __init__(self, root: StoreRoot, options: VerifyOptions, index: Index, now: float) -> None:
+        self._root, self._options, self._index, self._now = root, options, index, now
+        index.refresh()
+        self._scan = scan_store(root)
+        self._known = _known(index)
+
+    def report(
+        self, clock: Callable[[], float], on_progress: Callable[[int, int], None]
+    ) -> VerifyReport:
+        limit = self._options.max_duration_seconds
+        deadline = None if limit is None else clock() + limit
+        waiting = self._chosen()
+        done: list[Checked] = []
+        for checked in self._check_all(waiting):
+            done.append(checked)
+            on_progress(len(done), len(waiting))
+            if deadline is not None and clock() >= deadline:
+                break
+        complete = len(done) == len(waiting)
+        cursor = None if complete or not done else done[-1].facts.path
+        if limit is not None:
+            self._index.set_note(_CURSOR + self._options.level, cursor)
+        seen = [checked for checked in done if not checked.vanished]
+        return VerifyReport(
+            level=self._options.level,
+            checked=len(seen),
+            ok=sum(checked.is_ok for checked in seen),
+            bytes_read=sum(checked.bytes_read for checked in seen),
+            problems=(*self._repaired(seen), *_strangers(self._root, self._scan), *self._drift()),
+            complete=complete,
+            cursor=cursor,
+            structure_only=self._root.layout.checksum_field is None,
+        )
+
+    def _chosen(self) -> list[FileFacts]:
+        """Entries to check, in the order of their paths."""
+        begin = self._options.cursor
+        if begin is None and self._options.max_duration_seconds is not None:
+            begin = self._index.note(_CURSOR + self._options.level)
+        entries = [file for file in self._scan.entries if begin is None or file.path > begin]
+        if self._options.subset >= 1:
+            return entries
+        return [file for file in entries if self._is_in_subset(file.key or "")]
+
+    def _is_in_subset(self, key: str) -> bool:
+        digest = hashlib.sha256(f"{self._options.seed}\0{key}".encode()).digest()
+        return int.from_bytes(digest[:8]) < self._options.subset * 2**64
+
+    def _check_all(self, files: Iterable[FileFacts]) -> Iterator[Checked]:
+        """Checks in the order of `files`, a few at a time where data is read."""
+        if self._options.level != "data" or self._options.threads == 1:
+            yield from map(self._check, files)
+            return
+        running: deque[Future[Checked]] = deque()
+        with ThreadPoolExecutor(self._options.threads, "vcache-verify") as pool:
+            try:
+                for file in files:
+                    running.append(pool.submit(self._check, file))
+                    if len(running) > 2 * self._options.threads:
+                        yield running.popleft().result()
+                while running:
+                    yield running.popleft().result()
+            finally:  # time ran out: what has not begun does not begin
+                for future in running:
+                    future.cancel()
+
+    def _check(self, file: FileFacts) -> Checked:
+        size, inode = self._known.get(file.key or "", (None, None))
+        known = size if inode == file.inode else None
+        return check_entry(self._root, file, self._options.level, known)
+
+    def _repaired(self, checks: Iterable[Checked]) -> list[Problem]:
+        problems: list[Problem] = []
+        for checked in checks:
+            damage = [problem for problem in checked.problems if problem.is_damage]
+            action = "none"
+            if damage and self._options.repair:
+                action = self._move(checked.facts, damage[0])
+            problems += [
+                replace(problem, action=action) if problem.is_damage else problem
+                for problem in checked.problems
+            ]
+        problems += self._links()
+        return problems
+
+    def _links(self) -> list[Problem]:
+        """Links where entries belong: no reader follows them, and no writer makes them."""
+        problems = []
+        for file in self._scan.foreign:
+            if _is_link_in_place(self._root, file):
+                key = self._root.layout.key_of(file.path)
+                found = Problem(file.path, "symlink", key, "a regular file", "a link")
+                action = self._move(file, found) if self._options.repair else "none"
+                problems.append(replace(found, action=action))
+        return problems
+
+    def _move(self, facts: FileFacts, problem: Problem) -> str:
+        if problem.kind == "io_error" and problem.actual == os.strerror(errno.EACCES):
+            return "none"  # permissions are for `doctor`; the file may be sound
+        try:
+            moved = move_to_quarantine(self._root, facts, problem.kind, self._now)
+        except OSError as error:
+            return f"failed: {error.strerror}"
+        if problem.key is not None:
+            self._index.remove(problem.key)
+        return "gone" if moved is None else "quarantined"
+
+    def _drift(self) -> list[Problem]:
+        """Where the index is wrong though it was refreshed; it is disposable, so it is corrected.
+
+        Entries that came or went since the scan are no drift: a second refresh has seen them.
+        """
+        truth = {file.key or "" for file in self._scan.entries}
+        if truth != self._known.keys():
+            self._index.refresh()
+            self._known = _known(self._index)
+        wrong = {key: self._root.layout.path_of(key) for key in truth ^ self._known.keys()}
+        found = [
+            Problem(path, "index_extra" if key in self._known else "index_missing", key)
+            for key, path in sorted(wrong.items())
+            if os.path.lexists(self._root.path / path) != (key in self._known)
+        ]
+        if found:
+            self._index.forget_directories({each.path.rpartition("/")[0] for each in found})
+            self._index.refresh()
+        return [replace(problem, action="reindexed") for problem in found]
+
+
+def _known(index: Index) -> dict[str, tuple[int, int]]:
+    """Size and inode of every entry, by key, as the index has them."""
+    rows = index.stream("SELECT key, bytes, inode FROM entries")
+    return {unpack_key(key): (size, inode % 2**64) for key, size, inode in rows}
+
+
+def _is_link_in_place(root: StoreRoot, file: FileFacts) -> bool:
+    return stat.S_ISLNK(file.mode) and root.layout.key_of(file.path) is not None
+
+
+def _strangers(root: StoreRoot, scan: Scan) -> list[Problem]:
+    """What is no entry and not ours, and what cannot be listed: told, never touched."""
+    problems = [
+        problem_of(file, "foreign_file")
+        for file in scan.foreign
+        if not _is_link_in_place(root, file)
+    ]
+    shards = {"", *root.layout.shards}
+    for path, reason in scan.errors:
+        kind = "io_error" if path in shards else "foreign_file"
+        problems.append(Problem(path or ".", kind, actual=reason))
+    return problems

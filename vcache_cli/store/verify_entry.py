@@ -1,0 +1,190 @@
+"""Checking one entry's file, as deep as asked. Reads only; never touches an mtime."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from vcache_cli.errors import InvalidEntryError
+from vcache_cli.items import display_path
+from vcache_cli.store.files import OsFiles
+from vcache_cli.store.quarantine import is_still
+from vcache_cli.store.reader import read_file, read_header
+from vcache_cli.store.rows import VANISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
+
+    from vcache_cli.entry import Entry
+    from vcache_cli.store.meta import StoreRoot
+    from vcache_cli.store.rows import FileFacts
+
+__all__ = ["DAMAGE", "Checked", "Level", "Problem", "check_entry", "problem_of"]
+
+Level = Literal["stat", "header", "data"]
+
+DAMAGE: Final = frozenset(
+    {"size", "header", "checksum", "key_mismatch", "dtype", "symlink", "io_error"}
+)
+"""Kinds of problems that make an entry's get miss; the others are told for information."""
+
+_FLOATS: Final = frozenset({"BF16", "F16", "F32"})
+_DENIED: Final = frozenset({errno.EACCES, errno.EPERM})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that `verify` found."""
+
+    path: str
+    """Below the root (`surrogateescape`)."""
+    kind: str
+    """A kind of ``vcache.verify/1``."""
+    key: str | None = None
+    """The entry's key; None for a directory, or a file that is no entry's."""
+    expected: str | None = None
+    actual: str | None = None
+    action: str = "none"
+    """What was done about it: ``none``, ``quarantined``, ``reindexed``, ``gone`` where the file
+    was replaced or removed meanwhile, or ``failed: ...``."""
+
+    @property
+    def is_damage(self) -> bool:
+        """True where entries are lost to readers, or may be."""
+        return self.kind in DAMAGE
+
+    @property
+    def is_left(self) -> bool:
+        """True for damage that is still in a reader's way."""
+        return self.is_damage and self.action not in {"quarantined", "gone"}
+
+    def as_json(self) -> dict[str, Any]:
+        """An element of ``problems``."""
+        value = {
+            "key": self.key,
+            "path": display_path(self.path),
+            "kind": self.kind,
+            "expected": self.expected,
+            "actual": self.actual,
+            "action": self.action,
+        }
+        return {name: part for name, part in value.items() if part is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The check of one entry."""
+
+    facts: FileFacts
+    problems: tuple[Problem, ...] = ()
+    bytes_read: int = 0
+    vanished: bool = False
+    """It was removed or replaced meanwhile: nothing is said of it."""
+
+    @property
+    def is_ok(self) -> bool:
+        """True where no damage was found."""
+        return not self.vanished and not any(problem.is_damage for problem in self.problems)
+
+
+def check_entry(
+    root: StoreRoot, facts: FileFacts, level: Level, known_bytes: int | None
+) -> Checked:
+    """What is wrong with the entry's file. Any thread.
+
+    Args:
+        root: the store.
+        facts: the file as the scan saw it.
+        level: ``stat`` opens nothing; ``header`` checks the header; ``data`` reads everything,
+            compares the checksum and asks the safetensors library for a second opinion.
+        known_bytes: the size that the index knows of the very same file; published files never
+            change in place.
+    """
+    noted = _stat_problems(root, facts)
+    if level == "stat":
+        if known_bytes not in {None, facts.size_bytes}:
+            noted += (problem_of(facts, "size", str(known_bytes), str(facts.size_bytes)),)
+        return Checked(facts, noted)
+    try:
+        found, bytes_read = (_check_header if level == "header" else _check_data)(root, facts)
+    except InvalidEntryError as error:
+        found, bytes_read = (problem_of(facts, error.finding, None, error.message),), 0
+    except OSError as error:
+        if error.errno in VANISHED:
+            return Checked(facts, vanished=True)
+        found, bytes_read = (problem_of(facts, "io_error", None, error.strerror),), 0
+    if found and not is_still(root, facts):
+        return Checked(facts, vanished=True)
+    return Checked(facts, (*noted, *found), bytes_read)
+
+
+def problem_of(
+    facts: FileFacts, kind: str, expected: str | None = None, actual: str | None = None
+) -> Problem:
+    """A problem of one file."""
+    return Problem(facts.path, kind, facts.key, expected, actual)
+
+
+def _stat_problems(root: StoreRoot, facts: FileFacts) -> tuple[Problem, ...]:
+    if not facts.mode & 0o022:
+        return ()
+    expected = f"{root.meta.modes.entry:04o}"
+    return (problem_of(facts, "mode", expected, f"{stat.S_IMODE(facts.mode):04o}"),)
+
+
+Found = tuple[tuple[Problem, ...], int]
+
+
+def _check_header(root: StoreRoot, facts: FileFacts) -> Found:
+    found = read_header(root.path / facts.path, facts.path, root.layout)
+    dtypes = {spec.name: spec.dtype for spec in found.header.tensors}
+    return _dtype_problems(facts, found.entry, dtypes), found.header.data_start
+
+
+def _check_data(root: StoreRoot, facts: FileFacts) -> Found:
+    path = os.path.join(root.path, facts.path)
+    entry = read_file(OsFiles(), path, facts.path, root.layout)
+    dtypes = {name: tensor.dtype for name, tensor in entry.tensors.items()}
+    problems = _dtype_problems(facts, entry, dtypes)
+    difference = _second_opinion(path, entry)
+    if difference:
+        problems += (problem_of(facts, "header", "as safetensors reads it", difference),)
+    return problems, facts.size_bytes
+
+
+def _dtype_problems(
+    facts: FileFacts, entry: Entry, dtypes: Mapping[str, str]
+) -> tuple[Problem, ...]:
+    """Float tensors of a dtype other than the one that the recipe says is stored."""
+    encoder = entry.recipe.get("encoder")
+    stored = encoder.get("stored_dtype") if isinstance(encoder, dict) else None
+    return tuple(
+        problem_of(facts, "dtype", f"{name} {stored}", f"{name} {dtype}")
+        for name, dtype in dtypes.items()
+        if stored in _FLOATS and dtype in _FLOATS and dtype != stored
+    )
+
+
+def _second_opinion(path: str, entry: Entry) -> str | None:
+    """How the format's reference reader differs from ours; None where it does not."""
+    from safetensors import SafetensorError, deserialize
+
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        tensors = dict(deserialize(data))  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        return f"safetensors refuses it: {error}"
+    if tensors.keys() != entry.tensors.keys():
+        return f"safetensors finds the tensors {sorted(tensors)}"
+    for name, ours in entry.tensors.items():
+        theirs = tensors[name]
+        if (ours.dtype, list(ours.shape)) != (theirs["dtype"], theirs["shape"]):
+            return f"safetensors finds {name} {theirs['dtype']}{theirs['shape']}"
+        if memoryview(ours.data) != memoryview(theirs["data"]):
+            return f"safetensors finds other bytes in {name}"
+    return None
