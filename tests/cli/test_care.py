@@ -79,7 +79,7 @@ def test_ls_refuses_what_it_cannot_read(vcache: Vcache, warmed: Path, flags: lis
     assert shown.document["error"]["kind"] == "usage"
 
 
-@pytest.mark.parametrize("command", ["stats", "ls", "prune", "inspect"])
+@pytest.mark.parametrize("command", ["stats", "ls", "prune", "inspect", "verify"])
 def test_what_is_no_store_is_exit_10(vcache: Vcache, tmp_path: Path, command: str) -> None:
     extra = {"prune": ["--max-size", "1"], "inspect": ["ab"]}.get(command, [])
     shown = vcache(command, tmp_path, *extra, "--json")
@@ -233,3 +233,58 @@ def test_what_cannot_be_removed_is_exit_3(vcache: Vcache, warmed: Path) -> None:
     folder.chmod(0o700)
     assert shown.code == 3
     assert shown.document["failed"]
+
+
+def flip(path: Path, position: int) -> None:
+    """One bit, in place."""
+    data = bytearray(path.read_bytes())
+    data[position % len(data)] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("level", ["stat", "header", "data"])
+def test_a_whole_store_verifies_clean(vcache: Vcache, warmed: Path, level: str) -> None:
+    shown = vcache("verify", warmed, "--level", level, "--json")
+    assert shown.code == 0
+    assert shown.document["level"] == level
+    assert shown.document["checked"] == shown.document["ok"] == len(files(warmed))
+    assert shown.document["complete"]
+
+
+def test_damage_is_exit_4_until_it_is_repaired_and_warmed_again(
+    vcache: Vcache, warmed: Path, media: Path, tiny_siglip: Path
+) -> None:
+    hurt = files(warmed)[::3]
+    for number, path in enumerate(hurt):
+        flip(path, -1 - 100 * number)
+    found = vcache("verify", warmed, "--json")
+    assert found.code == found.document["error"]["code"] == 4
+    damaged = {each["path"] for each in found.document["problems"]}
+    assert damaged == {str(path.relative_to(warmed)) for path in hurt}
+    assert "checksum" in vcache("verify", warmed).out
+    repaired = vcache("verify", warmed, "--repair", "--json")
+    assert repaired.code == 0
+    assert {each["action"] for each in repaired.document["problems"]} == {"quarantined"}
+    assert vcache("verify", warmed).code == 0
+    again = vcache("warm", media, "-m", tiny_siglip, "-s", warmed, "--json").document
+    assert again["items"]["stored"] == len(hurt)
+
+
+def test_quiet_verify_names_only_damage(vcache: Vcache, warmed: Path) -> None:
+    (warmed / "note.txt").write_text("x")
+    assert vcache("verify", warmed, "-q").out == ""
+    flip(files(warmed)[0], -1)
+    assert vcache("verify", warmed, "-q").out.startswith("checksum: ")
+
+
+@pytest.mark.parametrize(
+    "flags", [["--level", "deep"], ["--subset", "10"], ["--max-duration", "10"]], ids=str
+)
+def test_verify_refuses_what_it_cannot_read(vcache: Vcache, warmed: Path, flags: list[str]) -> None:
+    assert vcache("verify", warmed, *flags, "--json").code == 2
+
+
+def test_a_part_can_be_verified(vcache: Vcache, warmed: Path) -> None:
+    document = vcache("verify", warmed, "--subset", "50%", "--json").document
+    assert 0 < document["checked"] < len(files(warmed))

@@ -14,9 +14,9 @@ from vcache_cli.cli.errors import Terminated
 from vcache_cli.cli.events import open_events
 from vcache_cli.cli.interrupts import Interrupts
 from vcache_cli.cli.output import Output
-from vcache_cli.cli.progress import PlainProgress, Tally, failure_line
+from vcache_cli.cli.progress import PlainProgress, Tally, calm_counter, failure_line
 from vcache_cli.cli.rich_progress import RichProgress
-from vcache_cli.errors import NothingToDoError, UsageError
+from vcache_cli.errors import AccessError, NothingToDoError, UsageError
 from vcache_cli.items import MediaItem
 from vcache_cli.outcome import Failure, Outcome, Status
 
@@ -99,7 +99,7 @@ def test_naming_nothing_is_a_usage_error() -> None:
 
 
 def test_the_total_is_known_before_the_run_is_there() -> None:
-    total = count_ahead(Corpus(Names("a", "b", "c")))
+    total = count_ahead(Corpus(Names("a", "b", "c")), walk=True)
     while total() is None:
         continue
     assert total() == 3
@@ -107,7 +107,7 @@ def test_the_total_is_known_before_the_run_is_there() -> None:
 
 def test_the_total_of_a_run_that_ended_is_what_it_found() -> None:
     part = Corpus(Names("a", "b", error=NothingToDoError("x")), walkable=False)
-    total = count_ahead(part)
+    total = count_ahead(part, walk=True)
     assert total() is None
     part.ended, part.found = True, 2
     assert total() == 2
@@ -134,3 +134,19 @@ def test_without_a_signal_nothing_was_interrupted() -> None:
 def test_events_that_cannot_be_written_are_a_usage_error() -> None:
     with pytest.raises(UsageError, match="--events"), open_events("/nonexistent/file"):
         pass
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_events_that_find_no_space_end_the_run() -> None:
+    with pytest.raises(AccessError, match="--events"), open_events("/dev/full") as events:
+        events.write(outcome(Status.STORED))
+
+
+def test_a_count_is_told_now_and_then() -> None:
+    now = [0.0]
+    err = io.StringIO()
+    tell = calm_counter(Output(stderr=err), "checked", every_seconds=5, clock=lambda: now[0])
+    for done in range(1, 11):
+        now[0] += 1
+        tell(done, 1000)
+    assert err.getvalue() == "checked 5 of 1,000 entries\nchecked 10 of 1,000 entries\n"

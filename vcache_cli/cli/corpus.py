@@ -79,20 +79,20 @@ def corpus(
     return Corpus(source, shard, limit, walkable=not lists)
 
 
-def count_ahead(corpus: Corpus) -> Callable[[], int | None]:
-    """The number of items of `corpus`, once it is known; a run itself walks only as it goes.
+def count_ahead(corpus: Corpus, *, walk: bool) -> Callable[[], int | None]:
+    """The number of items of `corpus`, once it is known.
 
-    A thread walks the same names again, opening nothing; it ends with the process. What goes
-    wrong there is left for the run to find.
+    A run walks only as it goes, so with `walk` a thread walks the same names ahead of it, opening
+    nothing; it ends with the process. What goes wrong there is left for the run to find.
     """
     counted: list[int] = []
 
-    def walk() -> None:
+    def walk_ahead() -> None:
         with suppress(VcacheError, OSError):
             counted.append(sum(1 for _ in corpus.chosen()))
 
-    if corpus.walkable:
-        threading.Thread(target=walk, name="count-ahead", daemon=True).start()
+    if walk and corpus.walkable:
+        threading.Thread(target=walk_ahead, name="count-ahead", daemon=True).start()
 
     def total() -> int | None:
         if corpus.ended:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from vcache_cli.cli.documents import dump
-from vcache_cli.errors import UsageError
+from vcache_cli.errors import AccessError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from vcache_cli.outcome import Outcome
 
@@ -18,18 +18,27 @@ __all__ = ["Events", "open_events"]
 
 
 class Events:
-    """Writes Outcomes as they come; nothing where there is no stream."""
+    """Writes Outcomes as they come.
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream
+    Args:
+        write: takes a line; None where nobody wants them.
+    """
+
+    def __init__(self, write: Callable[[str], object] | None = None) -> None:
+        self._write = write
 
     def write(self, outcome: Outcome) -> None:
-        """One line, flushed, so that who follows the file sees it at once."""
-        if self._stream is None:
+        """One line, whole, so that who follows the file sees it at once.
+
+        Raises:
+            AccessError: it cannot be written any more; better no run than one without its events.
+        """
+        if self._write is None:
             return
-        line = dump({"schema": "vcache.outcome/1", **outcome.as_json()})
-        self._stream.write(line + "\n")
-        self._stream.flush()
+        try:
+            self._write(dump({"schema": "vcache.outcome/1", **outcome.as_json()}) + "\n")
+        except OSError as error:
+            raise AccessError(f"`--events`: cannot write on: {error.strerror}") from error
 
 
 @contextmanager
@@ -42,11 +51,12 @@ def open_events(name: str | None) -> Iterator[Events]:
     if name is None:
         yield Events()
     elif name == "-":
-        yield Events(sys.stderr)
+        yield Events(sys.stderr.write)
     else:
         try:
-            stream = open(name, "w", encoding="utf-8")  # noqa: SIM115  closed below
+            # Without a buffer: a line that found no space does not come back at the end.
+            stream = open(name, "wb", buffering=0)  # noqa: SIM115  closed below
         except OSError as error:
             raise UsageError(f"`--events`: cannot write {name}: {error.strerror}") from error
         with stream:
-            yield Events(stream)
+            yield Events(lambda line: stream.write(line.encode("ascii")))

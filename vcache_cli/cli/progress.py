@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vcache_cli.cli.output import Output
     from vcache_cli.outcome import Outcome
 
-__all__ = ["PlainProgress", "Progress", "Tally", "failure_line", "open_progress"]
+__all__ = ["PlainProgress", "Progress", "Tally", "calm_counter", "failure_line", "open_progress"]
 
 _CALM_SECONDS: Final = 5.0
 """Between two plain lines."""
@@ -155,3 +155,23 @@ def failure_line(outcome: Outcome) -> str:
         return ""
     told = f"{outcome.item.source}: {failure.stage}: {failure.kind}: {failure.message}"
     return clean(f"{told}; {failure.hint}" if failure.hint else told)
+
+
+def calm_counter(
+    output: Output,
+    verb: str,
+    *,
+    every_seconds: float = _CALM_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Callable[[int, int], None]:
+    """Says now and then how many of how many entries are done."""
+    following = clock() + every_seconds
+
+    def tell(done: int, total: int) -> None:
+        nonlocal following
+        now = clock()
+        if now >= following:
+            following = now + every_seconds
+            output.say(f"{verb} {done:,} of {count(total, 'entry', 'entries')}")
+
+    return tell

@@ -53,8 +53,14 @@ def _table(block: Table) -> RichTable:
         pad_edge=False,
         padding=(0, 2, 0, 0),
     )
-    for name, right in zip(block.names, block.right, strict=True):
-        table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+    last = len(block.names) - 1
+    for number, (name, right) in enumerate(zip(block.names, block.right, strict=True)):
+        table.add_column(
+            Text(name),
+            justify="right" if right else "left",
+            no_wrap=number < last,  # the last one is a name or a sentence, and takes what is left
+            overflow="fold",
+        )
     for row in block.rows:
         table.add_row(*(Text(clean(cell)) for cell in row))
     return table

@@ -45,7 +45,8 @@ def run_warm(
         ) as run,
         Interrupts(run.stop) as interrupts,
     ):
-        with open_progress(output, count_ahead(wanted.corpus)) as progress:
+        total = count_ahead(wanted.corpus, walk=output.stderr.isatty() and not output.quiet)
+        with open_progress(output, total) as progress:
             watcher = Watcher(log, progress, output)
             error = _follow(run, watcher)
         error = error or interrupts.error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vcache_cli.config.files import Layer, environ_layer, flag_layer, load_layers
 from vcache_cli.config.resolve import Settings, load_settings, resolve, unknown_variables
 from vcache_cli.config.settings import SETTINGS, Setting
-from vcache_cli.config.values import parse_count, parse_fraction, parse_shard
+from vcache_cli.config.values import one_of, parse_count, parse_fraction, parse_shard
 
 __all__ = [
     "SETTINGS",
@@ -16,6 +16,7 @@ __all__ = [
     "flag_layer",
     "load_layers",
     "load_settings",
+    "one_of",
     "parse_count",
     "parse_fraction",
     "parse_shard",

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Backends", "check_backends", "measure_backends"]
 
-_ROWS: Final = 512
+_ROWS: Final = 256
 _WIDTH: Final = 1024
-_BUDGET_SECONDS: Final = 0.25
+_BUDGET_SECONDS: Final = 0.1
 """For each backend, after the first product; one is always measured."""
 
 

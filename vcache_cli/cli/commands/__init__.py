@@ -15,6 +15,7 @@ from vcache_cli.cli.commands import (
     prune,
     schema,
     stats,
+    verify,
     warm,
 )
 
@@ -26,6 +27,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "stats": stats.stats,
     "ls": ls.ls,
     "inspect": inspect.inspect,
+    "verify": verify.verify,
     "prune": prune.prune,
     "key": key.key,
     "doctor": doctor.doctor,

@@ -1,0 +1,91 @@
+"""`vcache verify`: look for damage, and on request put it away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vcache_cli.cli import options as opt
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.errors import Problem
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.progress import calm_counter
+from vcache_cli.cli.text import count
+from vcache_cli.cli.views import verify_view
+
+if TYPE_CHECKING:
+    from vcache_cli.store.verify import VerifyOptions, VerifyReport
+
+__all__ = ["verify"]
+
+
+def verify(
+    where: opt.StoreArgument = None,
+    *,
+    store: opt.StoreOption = None,
+    level: Annotated[
+        str,
+        typer.Option(
+            "--level",
+            metavar="stat|header|data",
+            help="How deep: sizes, headers, or every byte against its checksum.",
+        ),
+    ] = "data",
+    subset: Annotated[
+        str | None,
+        typer.Option("--subset", metavar="P%", help="Only this share of the entries."),
+    ] = None,
+    max_duration: Annotated[
+        str | None,
+        typer.Option(
+            "--max-duration", metavar="AGE", help="Stop after this long; the next one goes on."
+        ),
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Move damaged entries to quarantine.")
+    ] = False,
+    as_json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+) -> int:
+    """Check every entry for damage.
+
+    Damage that is still there at the end is exit code 4. Warming again fills the gaps of a repair.
+    """
+    from vcache_cli.assemble import open_root
+    from vcache_cli.store.verify import verify_store
+
+    path = opt.settings_for(store=opt.the_store(where, store)).store
+    wanted = _options(level, subset, max_duration, repair=repair)
+    output = Output(as_json, quiet)
+    report = verify_store(open_root(path), wanted, on_progress=calm_counter(output, "checked"))
+    document = envelope("verify", report.as_json(), store=path)
+    bare = [f"{each.kind}: {each.path}" for each in report.damage]
+    return output.finish(document, verify_view, bare=bare, problem=_problem(report))
+
+
+def _options(
+    level: str, subset: str | None, max_duration: str | None, *, repair: bool
+) -> VerifyOptions:
+    from vcache_cli.config import one_of, parse_fraction
+    from vcache_cli.quantity import parse_age
+    from vcache_cli.store.verify import VerifyOptions
+
+    levels: Any = one_of("stat", "header", "data")
+    share = opt.parsed("--subset", subset, expected="such as `10%`", parse=parse_fraction)
+    return VerifyOptions(
+        level=opt.parsed("--level", level, expected="`stat`, `header` or `data`", parse=levels),
+        repair=repair,
+        subset=1.0 if share is None else share,
+        max_duration_seconds=opt.parsed(
+            "--max-duration", max_duration, expected="such as `10m`", parse=parse_age
+        ),
+    )
+
+
+def _problem(report: VerifyReport) -> Problem | None:
+    left = report.damage_left
+    if not left:
+        return None
+    message = f"{count(len(left), 'damaged file')}; {left[0].path}: {left[0].kind}"
+    return Problem(4, "damage", message, "run it with --repair, then warm again")
