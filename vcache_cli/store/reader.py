@@ -104,7 +104,8 @@ def _read_open(files: FileOps, fd: int, relative: str, layout: Layout) -> Entry:
     raw = bytes(buffer[LENGTH_BYTES:end])
     header = parse_header(raw, size_bytes - end, limits)
     if field is None:
-        _fill(files, fd, buffer[have:])
+        if have < size_bytes:
+            _fill(files, fd, buffer[have:])
     else:
         checksum = start_checksum(buffer[:have], LENGTH_BYTES + digits_at(raw, field))
         _read_hashing(files, fd, buffer[have:], checksum.update)
@@ -136,7 +137,8 @@ def _begin(files: FileOps, fd: int, size_bytes: int) -> tuple[memoryview, int]:
             return memoryview(data), size_bytes
         buffer = empty_buffer(size_bytes)
         buffer[: len(data)] = data
-        return buffer, len(data)
+        _fill(files, fd, buffer[len(data) :])
+        return buffer, size_bytes
     buffer = empty_buffer(size_bytes)
     return buffer, _fill(files, fd, buffer[:STEP_BYTES])
 

@@ -1,0 +1,69 @@
+"""Make the golden entry: a file of format 1, which every later version must read.
+
+    python -m tests.golden.make_golden --update-golden
+
+Never run it to make a test pass: a difference means that old stores would be recomputed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vcache_cli.digest import digest_bytes, digest_json
+from vcache_cli.entry import Entry, Provenance
+from vcache_cli.items import Kind, Stage
+from vcache_cli.store.writer import pack_entry
+from vcache_cli.targets import NativeLayout, native_key
+from vcache_cli.tensor import Tensor
+
+__all__ = ["GOLDEN", "golden_bytes", "golden_entry"]
+
+GOLDEN = Path(__file__).with_name("native-1.safetensors")
+
+
+def golden_entry() -> Entry:
+    """Every field of provenance, and tensors of four item sizes."""
+    recipe = {
+        "family": "siglip",
+        "settings": {"mean": [0.5, 0.5, 0.5], "size": 8},
+        "note": "\u00e9",
+    }
+    source = digest_bytes(b"golden source")
+    provenance = Provenance(
+        source,
+        recipe,
+        "tiny \u00e9",
+        Kind.IMAGE,
+        3,
+        "2026-01-02T03:04:05Z",
+        {"pillow": "12.0", "numpy": "2.3"},
+    )
+    tensors = {
+        "features": Tensor("BF16", (3, 4), bytes(range(24))),
+        "image_grid_thw": Tensor(
+            "I64", (1, 3), b"".join(n.to_bytes(8, "little") for n in (1, 2, 3))
+        ),
+        "mask": Tensor("BOOL", (3,), b"\x01\x00\x01"),
+        "pooled": Tensor("F32", (2,), bytes.fromhex("0000803f000000c0")),
+        "scale": Tensor("F32", (), bytes.fromhex("0000003f")),
+    }
+    key = native_key(Stage.FEATURES, source, digest_json(recipe))
+    return Entry(key, Stage.FEATURES, tensors, provenance)
+
+
+def golden_bytes() -> bytes:
+    """What the present code writes."""
+    return b"".join(bytes(part) for part in pack_entry(golden_entry(), NativeLayout()).parts)
+
+
+def main() -> None:
+    """Write the file where that was asked for by name."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--update-golden", action="store_true", required=True)
+    parser.parse_args()
+    GOLDEN.write_bytes(golden_bytes())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Several writers at once: durable when they say so, bounded, and each answers for itself."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotDoneError
+from pathlib import Path
+
+import pytest
+
+from tests.store.care import entry, make_store
+from tests.store.faults import FaultyFiles
+from vcache_cli.entry import Entry
+from vcache_cli.errors import InvalidEntryError, StoreFullError
+from vcache_cli.store import Budget, DiskStore, EntryWriter, OsFiles, StoreRoot
+from vcache_cli.store.writer import Publisher, pack_entry
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> StoreRoot:
+    """A store without entries."""
+    return make_store(tmp_path / "store")
+
+
+class Gated(OsFiles):
+    """Syncs wait for a gate; each sync of a directory is noted."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.synced: list[str] = []
+        self._paths: dict[int, str] = {}
+        self.open = self._open  # type: ignore[assignment]
+        self.fsync = self._fsync  # type: ignore[assignment]
+
+    def _open(self, path: str, flags: int, mode: int = 0o600) -> int:
+        fd = os.open(path, flags, mode)
+        self._paths[fd] = path
+        return fd
+
+    def _fsync(self, fd: int) -> None:
+        if flags_of(fd):
+            assert self.gate.wait(30)
+            self.synced.append(self._paths[fd])
+
+
+def flags_of(fd: int) -> bool:
+    """Whether it is a directory."""
+    return os.path.isdir(f"/dev/fd/{fd}") if os.path.exists("/dev/fd") else False
+
+
+def test_all_that_was_submitted_is_there(root: StoreRoot) -> None:
+    made = [entry(number) for number in range(40)]
+    with DiskStore(root, mode="w") as store, store.writer(threads=4) as writer:
+        sizes = [writer.submit(one) for one in made]
+    reader = DiskStore(root)
+    for one, size in zip(made, sizes, strict=True):
+        facts = reader.stat(one.key)
+        assert facts is not None
+        assert facts.st_size == size.result(0)
+        assert reader.get(one.key) is not None
+    assert os.listdir(root.path / ".vcache/tmp") == []
+
+
+def test_a_future_is_done_only_when_the_name_is_durable(root: StoreRoot) -> None:
+    files = Gated()
+    with DiskStore(root, mode="w", files=files) as store, store.writer(threads=1) as writer:
+        done = writer.submit(entry(1))
+        with pytest.raises(NotDoneError):
+            done.result(0.1)
+        assert not done.cancel()
+        files.gate.set()
+        assert done.result(30) > 0
+    assert files.synced
+
+
+def test_one_sync_of_a_directory_serves_all_that_came_before_it(root: StoreRoot) -> None:
+    """While the first sync waits, the other threads go on writing."""
+    files = Gated()
+    same_shard = [one for one in map(entry, range(2000)) if one.key.startswith("0a")][:4]
+    assert len(same_shard) == 4
+    (root.path / "0a").mkdir()
+    with DiskStore(root, mode="w", files=files) as store, store.writer(threads=2) as writer:
+        futures = [writer.submit(one) for one in same_shard]
+        published(root, same_shard)
+        files.gate.set()
+        for future in futures:
+            future.result(30)
+    assert len(files.synced) == 2
+
+
+def published(root: StoreRoot, made: list[Entry]) -> None:
+    """Wait until all names are there."""
+    pause = threading.Event()
+    for _ in range(3000):
+        if all((root.path / root.layout.path_of(one.key)).exists() for one in made):
+            return
+        pause.wait(0.01)
+    raise AssertionError("not published")
+
+
+def test_a_failing_entry_costs_no_other(root: StoreRoot) -> None:
+    bad = Entry("no key", entry(1).stage, {}, entry(1).provenance)
+    with DiskStore(root, mode="w") as store, store.writer() as writer:
+        futures = [writer.submit(one) for one in (entry(1), bad, entry(2))]
+    assert isinstance(futures[1].exception(0), InvalidEntryError)
+    assert [future.exception(0) for future in (futures[0], futures[2])] == [None, None]
+
+
+@pytest.mark.parametrize("step", range(18))
+def test_a_fault_at_any_step_reaches_the_future(root: StoreRoot, step: int) -> None:
+    files = FaultyFiles(step, errno.ENOSPC)
+    with DiskStore(root, mode="w", files=files) as store, store.writer(threads=1) as writer:
+        error = writer.submit(entry(1)).exception(30)
+    if error is not None:
+        assert isinstance(error, StoreFullError)
+    assert not DiskStore(root).findings
+    assert os.listdir(root.path / ".vcache/tmp") == []
+
+
+def test_the_budget_is_asked_and_settled(root: StoreRoot) -> None:
+    size = pack_entry(entry(1), root.layout).size_bytes
+    budget = Budget(max_size_bytes=2 * size + 10)
+    with DiskStore(root, mode="w") as store, store.writer(1, budget) as writer:
+        futures = [writer.submit(entry(number)) for number in (1, 1, 2, 3)]
+    errors = [future.exception(0) for future in futures]
+    assert errors[:3] == [None, None, None]
+    assert isinstance(errors[3], StoreFullError)
+    assert (budget.used_bytes, budget.in_flight_bytes) == (2 * size, 0)
+
+
+def test_a_failed_write_does_not_use_the_budget(root: StoreRoot) -> None:
+    budget = Budget(max_size_bytes=10**6)
+    files = FaultyFiles(6, errno.EIO)
+    with DiskStore(root, mode="w", files=files) as store, store.writer(1, budget) as writer:
+        assert isinstance(writer.submit(entry(1)).exception(30), OSError)
+    assert (budget.used_bytes, budget.in_flight_bytes) == (0, 0)
+
+
+def test_submit_waits_while_the_queue_is_full(root: StoreRoot) -> None:
+    files = Gated()
+    publisher = Publisher(files, root)
+    blocked = threading.Event()
+    with EntryWriter(publisher, threads=1, max_queued=2) as writer:
+        submitted: list[Future[int]] = []
+
+        def submit_three() -> None:
+            submitted.extend(writer.submit(entry(number)) for number in range(2))
+            blocked.set()
+            submitted.append(writer.submit(entry(2)))
+
+        thread = threading.Thread(target=submit_three)
+        thread.start()
+        assert blocked.wait(30)
+        thread.join(0.1)
+        assert thread.is_alive()
+        files.gate.set()
+        thread.join(30)
+    assert [future.exception(0) for future in submitted] == [None] * 3
+
+
+def test_an_entry_larger_than_the_whole_queue_passes_alone(root: StoreRoot) -> None:
+    with EntryWriter(Publisher(OsFiles(), root), max_queued_bytes=8) as writer:
+        futures = [writer.submit(entry(number)) for number in range(3)]
+    assert [future.exception(0) for future in futures] == [None] * 3
