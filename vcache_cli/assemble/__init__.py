@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from vcache_cli.assemble.corpus import CorpusKey, WarmPlan, check_corpus, corpus_key, plan_warm
-from vcache_cli.assemble.options import WarmOptions
-from vcache_cli.assemble.public import check, open_store, warm
-from vcache_cli.assemble.recipes import load_target
-from vcache_cli.assemble.stores import create_root, open_root
-from vcache_cli.assemble.warming import WarmRun, WarmSummary, open_warm
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vcache_cli.assemble.corpus import CorpusKey, WarmPlan, check_corpus, corpus_key, plan_warm
+    from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.assemble.public import check, open_store, warm
+    from vcache_cli.assemble.stores import create_root, open_root
+    from vcache_cli.assemble.targets import load_target
+    from vcache_cli.assemble.warming import WarmRun, WarmSummary, open_warm
 
 __all__ = [
     "CorpusKey",
@@ -26,3 +30,30 @@ __all__ = [
     "plan_warm",
     "warm",
 ]
+
+_HOMES = {
+    "CorpusKey": "corpus",
+    "WarmOptions": "options",
+    "WarmPlan": "corpus",
+    "WarmRun": "warming",
+    "WarmSummary": "warming",
+    "check": "public",
+    "check_corpus": "corpus",
+    "corpus_key": "corpus",
+    "create_root": "stores",
+    "load_target": "targets",
+    "open_root": "stores",
+    "open_store": "public",
+    "open_warm": "warming",
+    "plan_warm": "corpus",
+    "warm": "public",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a name from its module at first use: looking after a store needs no decoder."""
+    if name not in _HOMES:
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

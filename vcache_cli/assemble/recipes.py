@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vcache_cli import media, registry
+from vcache_cli.assemble.targets import load_target
 from vcache_cli.checkpoint import Checkpoint, open_checkpoint
 from vcache_cli.digest import digest_json
 from vcache_cli.items import Stage
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from vcache_cli.profile import Profile
     from vcache_cli.protocols import Backend, Encoder, Family, Preprocessor, Target
 
-__all__ = ["Kitchen", "load_target", "open_kitchen"]
+__all__ = ["Kitchen", "open_kitchen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +44,6 @@ class Kitchen:
     def versions(self) -> Mapping[str, str]:
         """What made the tensors, as provenance."""
         return {**media.versions(), **(self.encoder.device if self.encoder else {})}
-
-
-def load_target(name: str) -> Target:
-    """The target `name`.
-
-    Raises:
-        UsageError: no such target.
-    """
-    target: Target = registry.load("targets", name)()
-    return target
 
 
 def open_kitchen(model: str, options: WarmOptions) -> Kitchen:

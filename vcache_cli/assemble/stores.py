@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vcache_cli.assemble.recipes import load_target
+from vcache_cli.assemble.targets import load_target
 from vcache_cli.store import Budget, StoreRoot, create_meta, read_meta
 from vcache_cli.store.index import open_index
 
