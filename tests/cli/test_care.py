@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -288,3 +289,13 @@ def test_verify_refuses_what_it_cannot_read(vcache: Vcache, warmed: Path, flags:
 def test_a_part_can_be_verified(vcache: Vcache, warmed: Path) -> None:
     document = vcache("verify", warmed, "--subset", "50%", "--json").document
     assert 0 < document["checked"] < len(files(warmed))
+
+
+@pytest.mark.parametrize("command", ["stats", "ls", "verify"])
+def test_looking_after_a_store_loads_no_decoder_and_no_encoder(warmed: Path, command: str) -> None:
+    code = "import sys; from vcache_cli.cli.app import run; run(sys.argv[1:]); print(*sys.modules)"
+    args = [sys.executable, "-c", code, command, str(warmed), "--level", "header"]
+    words = args if command == "verify" else args[:-2]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not loaded & {"PIL", "av", "mlx", "numpy", "rich", "torch"}

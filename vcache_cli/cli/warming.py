@@ -72,6 +72,7 @@ class Watcher:
         self._progress = progress
         self._output = output
         self._lines = 0
+        self._refused = False
         self.seen = 0
         """Outcomes so far."""
 
@@ -89,7 +90,7 @@ class Watcher:
 
     def _told(self, outcome: Outcome) -> list[str]:
         if outcome.status is Status.FAILED:
-            return [failure_line(outcome)]
+            return self._failed(outcome)
         if self._output.quiet:
             return []
         source = outcome.item.source
@@ -99,6 +100,14 @@ class Watcher:
         elif self._output.verbose:
             lines.append(f"{source}: {outcome.status.value}")
         return lines
+
+    def _failed(self, outcome: Outcome) -> list[str]:
+        """One line; of the items that a full or lost disk refused, only the first has one."""
+        if outcome.failure and outcome.failure.stage == "write":
+            if self._refused and not self._output.verbose:
+                return []
+            self._refused = True
+        return [failure_line(outcome)]
 
 
 def _follow(run: WarmRun, watcher: Watcher) -> VcacheError | KeyboardInterrupt | None:

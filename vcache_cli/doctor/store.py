@@ -112,6 +112,10 @@ def _index(path: Path) -> Check:
             connection.execute("PRAGMA trusted_schema = OFF")
             found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.OperationalError as error:
+        if not os.access(path.parent, os.W_OK):
+            return Check(
+                "index", State.OK, "in a place that is read-only: a copy in memory is used"
+            )
         return Check("index", State.WARN, f"cannot be examined now: {error}", "try again later")
     except sqlite3.DatabaseError as error:
         return Check("index", State.WARN, f"damaged: {error}", fix)
