@@ -15,6 +15,7 @@ from vcache_cli.store.scan import scan_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+    from typing import Final
 
     from vcache_cli.store.index_entries import EntryTable, Remembered
     from vcache_cli.store.meta import StoreRoot
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from vcache_cli.store.scan import DirectoryScan
 
 __all__ = ["Refresh", "refresh"]
+
+_BATCH_ROWS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +51,46 @@ def refresh(
     known = table.directories()
     begun_ns = time.time_ns()
     seen: set[str] = set()
-    directories = headers = 0
+    done = Refresh()
+    batch = _Batch(table)
     for path, scanned in _changed(root, known):
         seen.add(path)
         if scanned is None:
             continue
         rows = _changed_rows(root, table, scanned)
         settled = not scanned.error and scanned.mtime_ns < begun_ns - SETTLE_NS
-        mtime_ns = scanned.mtime_ns if settled else 0
-        transact(_Put(table, scanned, rows, mtime_ns))
-        directories, headers = directories + 1, headers + len(rows)
+        batch.add(scanned, rows, scanned.mtime_ns if settled else 0)
+        done = Refresh(done.directories_read + 1, done.headers_read + len(rows))
+        if batch.rows >= _BATCH_ROWS:
+            transact(batch.write)
+            batch = _Batch(table)
+    if batch.directories:
+        transact(batch.write)
     gone = sorted(known.keys() - seen)
     if gone:
         transact(lambda: table.drop_directories(gone))
-    return Refresh(directories, headers)
+    return done
 
 
-@dataclass(frozen=True, slots=True)
-class _Put:
-    table: EntryTable
-    scanned: DirectoryScan
-    rows: list[EntryRow]
-    mtime_ns: int
+class _Batch:
+    """Directories to be written in one transaction: rows lie all over the index's pages."""
 
-    def __call__(self) -> None:
-        self.table.put_directory(self.scanned, self.rows, self.mtime_ns)
+    def __init__(self, table: EntryTable) -> None:
+        self.rows = 0
+        self.directories = 0
+        self._table = table
+        self._parts: list[tuple[DirectoryScan, list[EntryRow], int]] = []
+
+    def add(self, scanned: DirectoryScan, rows: list[EntryRow], mtime_ns: int) -> None:
+        """One directory more."""
+        self._parts.append((scanned, rows, mtime_ns))
+        self.rows += len(rows)
+        self.directories += 1
+
+    def write(self) -> None:
+        """Put all of them into the open transaction."""
+        for scanned, rows, mtime_ns in self._parts:
+            self._table.put_directory(scanned, rows, mtime_ns)
 
 
 def _changed(

@@ -138,7 +138,7 @@ class Chooser:
         for column, value in (("model", scope.model), ("stage", scope.stage)):
             if value is not None:
                 where.append(f"label IN (SELECT id FROM labels WHERE {column} IS ?)")  # noqa: S608
-                values.append(value)
+                values.append(display_path(value))  # as labels are stored
         is_selected = self._selection()
         columns = _COLUMNS if policies or is_selected.is_narrow else _FEW_COLUMNS
         sql = f"SELECT {columns} FROM entries WHERE {' AND '.join(where)} {order}"  # noqa: S608

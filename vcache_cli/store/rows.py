@@ -168,7 +168,7 @@ def read_row(root: StoreRoot, facts: FileFacts) -> EntryRow | None:
     A file that is no entry gives a row with a `finding`.
     """
     try:
-        found = read_header(root.path / facts.path, facts.path, root.layout)
+        found = read_header(f"{root.path}/{facts.path}", facts.path, root.layout)
     except InvalidEntryError as error:
         return damaged_row(facts, error.finding)
     except OSError as error:

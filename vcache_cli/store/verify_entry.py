@@ -140,7 +140,7 @@ Found = tuple[tuple[Problem, ...], int]
 
 
 def _check_header(root: StoreRoot, facts: FileFacts) -> Found:
-    found = read_header(root.path / facts.path, facts.path, root.layout)
+    found = read_header(f"{root.path}/{facts.path}", facts.path, root.layout)
     dtypes = {spec.name: spec.dtype for spec in found.header.tensors}
     return _dtype_problems(facts, found.entry, dtypes), found.header.data_start
 
