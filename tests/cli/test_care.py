@@ -130,6 +130,13 @@ def test_inspect_finds_a_picture_by_its_content_not_its_name(
     assert "no entry for" in shown.err
 
 
+@pytest.mark.parametrize("targets", [[], ["a", "b", "c"], ["zz"]], ids=str)
+def test_inspect_takes_one_target_that_is_there(
+    vcache: Vcache, warmed: Path, targets: list[str]
+) -> None:
+    assert vcache("inspect", *targets, "-s", warmed, "--json").code == 2
+
+
 def test_inspect_of_a_damaged_entry_is_exit_4(vcache: Vcache, warmed: Path) -> None:
     path = files(warmed)[0]
     data = bytearray(path.read_bytes())

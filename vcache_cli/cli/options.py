@@ -13,28 +13,22 @@ from vcache_cli.errors import UsageError
 if TYPE_CHECKING:
     from vcache_cli.config import Settings
 
-_RESULT = "Result"
-_RUN = "How to run"
-_STORE = "The store"
 
-
-def _option(name: str, *more: str, about: str, metavar: str | None = None, panel: str = "") -> Any:  # noqa: ANN401  what typer takes for an option
-    return typer.Option(
-        name, *more, help=about, metavar=metavar, rich_help_panel=panel or None, show_default=False
-    )
+def _option(name: str, *more: str, about: str, metavar: str | None = None) -> Any:  # noqa: ANN401  what typer takes for an option
+    return typer.Option(name, *more, help=about, metavar=metavar, show_default=False)
 
 
 Sources = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SOURCE...",
+        metavar="SOURCE",
         show_default=False,
         help="Files, folders, globs, @LIST (a file of names), or - for names from stdin.",
     ),
 ]
 StoreArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[STORE]", show_default=False, help="The store, instead of --store."),
+    typer.Argument(metavar="STORE", show_default=False, help="The store, instead of --store."),
 ]
 StoreOption = Annotated[
     str | None,

@@ -38,7 +38,7 @@ def check(
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
 ) -> int:
-    """Say for each picture whether the server would find it."""
+    """Say whether the server would find each picture."""
     asked: Mapping[str, Any] = locals()
     from vcache_cli.assemble import check_corpus
     from vcache_cli.config import parse_fraction

@@ -24,13 +24,13 @@ __all__ = ["inspect"]
 
 def inspect(
     names: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="[STORE] TARGET",
+            metavar="TARGET",
             show_default=False,
             help="A key or its beginning, an entry's file, or a picture; a store may stand first.",
         ),
-    ],
+    ] = None,
     *,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -54,7 +54,9 @@ def inspect(
     )
 
 
-def _split(names: Sequence[str]) -> tuple[str | None, str]:
+def _split(names: Sequence[str] | None) -> tuple[str | None, str]:
+    if not names:
+        raise UsageError("no target was named", hint="name a key, an entry's file, or a picture")
     if len(names) > 2:
         raise UsageError(f"one target at a time, got {len(names) - 1}")
     return (names[0], names[1]) if len(names) == 2 else (None, names[0])

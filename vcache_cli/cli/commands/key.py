@@ -27,7 +27,10 @@ def key(
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
 ) -> int:
-    """Print the fingerprint of a corpus and a model, as a key for a CI cache."""
+    """Print one line that names a corpus and a model.
+
+    Equal content, model and settings give an equal line, whatever the names: a key for a CI cache.
+    """
     asked: Mapping[str, Any] = locals()
     from vcache_cli.assemble import corpus_key
 

@@ -17,10 +17,10 @@ __all__ = ["schema"]
 def schema(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", show_default=False, help="Document, such as `warm`."),
+        typer.Argument(metavar="NAME", show_default=False, help="Document, such as `warm`."),
     ] = None,
 ) -> int:
-    """Print the JSON Schema of a document, or the names of all."""
+    """Print the JSON Schema of a document, or all names."""
     text = "\n".join(schema_names()) if name is None else json.dumps(schema_of(name), indent=2)
     sys.stdout.write(text + "\n")
     return 0

@@ -39,7 +39,7 @@ def stats(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """Show what a store holds: entries and bytes by model, stage, kind and age."""
+    """Show what a store holds, by model, stage, kind and age."""
     from vcache_cli.assemble import open_root
     from vcache_cli.store.stats import store_stats
 

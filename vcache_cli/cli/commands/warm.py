@@ -43,8 +43,9 @@ def warm(
     quiet: opt.QuietOption = False,
     verbose: opt.VerboseOption = False,
 ) -> int:
-    """Decode and encode pictures, and store the results under the keys that the server looks up.
+    """Fill the store before the first user arrives.
 
+    Decodes and encodes pictures, and stores the results under the keys that the server looks up.
     Run it again at any time: what is in the store is not done twice.
     """
     asked: Mapping[str, Any] = locals()
