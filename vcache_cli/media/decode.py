@@ -51,6 +51,8 @@ _CONVERT: Final = {
 }
 """Pictures that Pillow, and so the server, cannot open."""
 
+_AGAIN: Final = "copy or download it again"
+
 
 @dataclass(frozen=True, slots=True)
 class PillowDecoder:
@@ -91,12 +93,13 @@ class PillowDecoder:
                 levels = np.asarray(rgb)
                 return Frames(levels[np.newaxis], warnings=kinds, key_rgb=_key(rgb, levels))
         except Image.DecompressionBombError as error:
-            raise self._too_many_pixels("more pixels") from error
+            raise self._too_many_pixels("far too many pixels") from error
         except MemoryError as error:
             raise MediaError("not enough memory to decode it", kind="memory") from error
         except UnidentifiedImageError as error:
             found = describe(data[:64])
-            raise MediaError(f"starts like {found}, but is damaged", kind="corrupt") from error
+            message = f"starts like {found}, but is damaged"
+            raise MediaError(message, kind="corrupt", hint=_AGAIN) from error
         except CODEC_ERRORS as error:
             raise _decode_error(error) from error
 
@@ -123,8 +126,8 @@ class PillowDecoder:
         return image if image.mode == "RGB" else image.convert("RGB")
 
     def _too_many_pixels(self, found: str) -> MediaError:
-        hint = "raise `--max-pixels` if the picture can be trusted"
-        return MediaError(f"{found}, over the limit of {self.max_pixels}", kind="bomb", hint=hint)
+        message = f"{found}, the limit is {self.max_pixels}"
+        return MediaError(message, kind="bomb", hint="leave it out, or save a smaller copy of it")
 
 
 def _opened(data: bytes, max_pixels: int) -> Image.Image:
@@ -173,8 +176,8 @@ def _decode_error(error: Exception) -> MediaError:
     text = _text(error)
     # Pillow has no type of its own for this; another wording only gives the wider kind.
     if "truncated" in text.lower():
-        return MediaError(f"cut short: {text}", kind="truncated", hint="copy or download it again")
-    return MediaError(f"damaged: {text}", kind="corrupt")
+        return MediaError(f"cut short: {text}", kind="truncated", hint=_AGAIN)
+    return MediaError(f"damaged: {text}", kind="corrupt", hint=_AGAIN)
 
 
 def _text(error: Exception) -> str:

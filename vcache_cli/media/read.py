@@ -34,6 +34,13 @@ _KINDS: Final = {
     errno.ENXIO: ("not_a_file", "a socket or a device, not a file"),
 }
 
+_HINTS: Final = {
+    "not_found": "correct the name, or leave it out",
+    "not_a_file": "name a file, or leave it out",
+    "permission": "let the user who runs this read it",
+    "io_error": "try again, and check the disk",
+}
+
 
 def read_item(item: MediaItem, *, max_bytes: int) -> bytes:
     """All bytes of the item.
@@ -61,7 +68,9 @@ def read_if(item: MediaItem, limit_of: Callable[[bytes], int | None]) -> bytes |
             return None
         if before.st_size > max_bytes:
             raise ReadError(
-                f"{before.st_size} bytes, more than the limit of {max_bytes}", kind="too_large"
+                f"{before.st_size} bytes, more than the limit of {max_bytes}",
+                kind="too_large",
+                hint="leave it out, or save a smaller copy of it",
             )
         data = _read_all(handle, before.st_size)
         after = os.fstat(handle)
@@ -80,16 +89,20 @@ def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
-                raise ReadError(f"{_type_name(status.st_mode)}, not a file", kind="not_a_file")
+                raise _read_error("not_a_file", f"{_type_name(status.st_mode)}, not a file")
             yield handle, status
         finally:
             os.close(handle)
     except OSError as error:
         text = (error.strerror or str(error)).lower()
         kind, message = _KINDS.get(error.errno or 0, ("io_error", text))
-        raise ReadError(message, kind=kind) from error
+        raise _read_error(kind, message) from error
     except ValueError as error:  # a NUL inside the path
-        raise ReadError("no such file: the name holds a NUL", kind="not_found") from error
+        raise _read_error("not_found", "no such file: the name holds a NUL") from error
+
+
+def _read_error(kind: str, message: str) -> ReadError:
+    return ReadError(message, kind=kind, hint=_HINTS[kind])
 
 
 def _read_all(handle: int, size_bytes: int) -> bytes:
