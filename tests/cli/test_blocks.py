@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from vcache_cli.cli.blocks import Facts, Lines, Table, plain_lines
+from vcache_cli.cli.output import is_rich
 from vcache_cli.cli.rich_blocks import print_blocks
 
 BLOCKS = (
@@ -30,6 +33,27 @@ def test_columns_are_aligned_and_names_are_safe() -> None:
 
 def test_a_table_without_rows_is_left_out() -> None:
     assert list(plain_lines([Table(("a",), ()), Lines(("b",))])) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "rich"),
+    [("NO_COLOR", "1", False), ("TERM", "dumb", False), ("A", "b", True)],
+)
+def test_who_wants_no_colour_gets_plain_text(
+    monkeypatch: pytest.MonkeyPatch, *, variable: str, value: str, rich: bool
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv(variable, value)
+    assert is_rich(Screen()) is rich
+    assert not is_rich(io.StringIO())
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def test_a_terminal_shows_names_without_obeying_them() -> None:

@@ -65,6 +65,8 @@ def run(args: Sequence[str]) -> int:
         return _invoke(options)
     except typer.Exit as leaving:
         return leaving.exit_code
+    except SystemExit as leaving:  # the installer of shell completion
+        return leaving.code if isinstance(leaving.code, int) else 0
     except BrokenPipeError:  # who reads our help or result has seen enough
         discard(sys.stdout)
         return 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vcache_cli.cli.errors import Terminated
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Interrupts"]
 
+_NOTE: Final = b"\nstopping: what is in flight is finished; once more stops at once\n"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -59,3 +63,5 @@ class Interrupts:
             raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
         self.received = number
         self._stop()
+        with suppress(OSError):  # straight to the descriptor: the stream may be in use right now
+            os.write(sys.stderr.fileno(), _NOTE)

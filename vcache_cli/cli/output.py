@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     View = Callable[[Mapping[str, Any]], Sequence[Block]]
     """What people see of a document. Pure."""
 
-__all__ = ["Output"]
+__all__ = ["Output", "discard", "is_rich"]
 
 
 def _stdout() -> TextIO:
@@ -104,7 +104,7 @@ class Output:
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
     def _show(self, blocks: Sequence[Block]) -> None:
-        if not self.stdout.isatty():
+        if not is_rich(self.stdout):
             for line in plain_lines(blocks):
                 self._write(self.stdout, line)
             return
@@ -118,6 +118,11 @@ class Output:
             stream.flush()
         except BrokenPipeError:
             discard(stream)
+
+
+def is_rich(stream: TextIO) -> bool:
+    """True for a terminal whose user has nothing against colours and moving bars."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def discard(stream: TextIO) -> None:

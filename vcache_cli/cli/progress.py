@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from vcache_cli.cli.output import Output, is_rich
 from vcache_cli.cli.text import clean, count, duration, size
 from vcache_cli.outcome import Status
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Final, Self
 
-    from vcache_cli.cli.output import Output
     from vcache_cli.outcome import Outcome
 
 __all__ = ["PlainProgress", "Progress", "Tally", "calm_counter", "failure_line", "open_progress"]
@@ -141,7 +141,7 @@ class PlainProgress:
 
 def open_progress(output: Output, total: Callable[[], int | None]) -> Progress:
     """A live bar on a terminal, calm lines elsewhere, nothing when quiet."""
-    if output.quiet or not output.stderr.isatty():
+    if output.quiet or not is_rich(output.stderr):
         return PlainProgress(output, total)
     from vcache_cli.cli.rich_progress import RichProgress
 

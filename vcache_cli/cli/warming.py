@@ -9,6 +9,7 @@ from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem, explain, worst
 from vcache_cli.cli.events import Events, open_events
 from vcache_cli.cli.interrupts import Interrupts
+from vcache_cli.cli.output import Output, is_rich
 from vcache_cli.cli.progress import Progress, failure_line, open_progress
 from vcache_cli.cli.text import count
 from vcache_cli.errors import VcacheError
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Final
 
     from vcache_cli.assemble import WarmRun
-    from vcache_cli.cli.output import Output
     from vcache_cli.cli.requests import Request
 
 __all__ = ["run_warm"]
@@ -45,7 +45,7 @@ def run_warm(
         ) as run,
         Interrupts(run.stop) as interrupts,
     ):
-        total = count_ahead(wanted.corpus, walk=output.stderr.isatty() and not output.quiet)
+        total = count_ahead(wanted.corpus, walk=is_rich(output.stderr) and not output.quiet)
         with open_progress(output, total) as progress:
             watcher = Watcher(log, progress, output)
             error = _follow(run, watcher)
@@ -132,5 +132,8 @@ def _failed(fields: Mapping[str, Any]) -> Problem | None:
 
 
 def _worst(*problems: Problem | None) -> Problem | None:
-    found = {problem.code: problem for problem in problems if problem}
+    found: dict[int, Problem] = {}
+    for problem in problems:
+        if problem:
+            found.setdefault(problem.code, problem)
     return found.get(worst(found))
