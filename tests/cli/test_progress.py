@@ -43,7 +43,7 @@ def test_a_line_says_how_far_how_fast_and_how_long_still() -> None:
     for status in (*[Status.STORED] * 7, Status.PRESENT, Status.COPY, Status.FAILED):
         tally.add(outcome(status))
     assert tally.describe(110.0) == (
-        "10 of 40 items, 1.0/s, 2 hits, 1 failed, 10.0 KiB written, 30.0 s left"
+        "10 of 40 items, 1.0/s, 2 hits, 1 failed, 10.0 KiB written, 30 s left"
     )
 
 

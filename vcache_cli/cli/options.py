@@ -13,6 +13,39 @@ from vcache_cli.errors import UsageError
 if TYPE_CHECKING:
     from vcache_cli.config import Settings
 
+__all__ = [
+    "BackendOption",
+    "BatchSizeOption",
+    "DryRunOption",
+    "DtypeOption",
+    "EventsOption",
+    "ExcludeOption",
+    "JsonOption",
+    "LimitOption",
+    "MaxErrorsOption",
+    "MaxSizeOption",
+    "MinFreeOption",
+    "ModelOption",
+    "NullOption",
+    "OnErrorOption",
+    "OnFullOption",
+    "ProfileOption",
+    "QuietOption",
+    "RetryErrorsOption",
+    "ShardOption",
+    "Sources",
+    "StageOption",
+    "StoreArgument",
+    "StoreOption",
+    "TargetOption",
+    "VerboseOption",
+    "WorkersOption",
+    "YesOption",
+    "parsed",
+    "settings_for",
+    "the_store",
+]
+
 
 def _option(name: str, *more: str, about: str, metavar: str | None = None) -> Any:  # noqa: ANN401  what typer takes for an option
     return typer.Option(name, *more, help=about, metavar=metavar, show_default=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -61,7 +62,9 @@ class Tally:
             parts.append(f"{self.statuses[Status.FAILED]:,} failed")
         parts.append(f"{size(self.bytes_written)} written")
         if rate and total and total > self.done:
-            parts.append(f"{duration((total - self.done) / rate)} left")
+            left_seconds = math.ceil((total - self.done) / rate)
+            left = duration(left_seconds) if left_seconds >= 60 else f"{left_seconds} s"
+            parts.append(f"{left} left")
         return ", ".join(parts)
 
 
