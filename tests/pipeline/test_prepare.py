@@ -10,7 +10,7 @@ from tests.pipeline.fakes import item_of
 from vcache_cli.assemble import create_root
 from vcache_cli.assemble.options import WarmOptions
 from vcache_cli.assemble.passes import make_prepare
-from vcache_cli.assemble.recipes import open_kitchen
+from vcache_cli.assemble.recipes import load_recipe
 from vcache_cli.outcome import Outcome
 from vcache_cli.pipeline import Prepared, PrepareItem
 from vcache_cli.store.presence import Presence
@@ -25,9 +25,9 @@ assert not {"mlx", "torch", "av"} & set(sys.modules), "a worker needs none of th
 
 def real_work(store: Path, model: Path) -> PrepareItem:
     options = WarmOptions()
-    kitchen = open_kitchen(str(model), options)
+    loaded = load_recipe(str(model), options)
     root = create_root(store, target="native")
-    return make_prepare(kitchen, options, Presence(root))
+    return make_prepare(loaded, options, Presence(root))
 
 
 def test_the_work_of_an_item_gives_the_same_in_another_process(

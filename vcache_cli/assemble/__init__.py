@@ -6,8 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vcache_cli.assemble.corpus import CorpusKey, WarmPlan, check_corpus, corpus_key, plan_warm
+    from vcache_cli.assemble.checking import check_corpus
+    from vcache_cli.assemble.keys import CorpusKey, corpus_key
     from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.assemble.planning import WarmPlan, plan_warm
     from vcache_cli.assemble.public import check, open_store, warm
     from vcache_cli.assemble.stores import create_root, open_root
     from vcache_cli.assemble.targets import load_target
@@ -32,20 +34,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CorpusKey": "corpus",
+    "CorpusKey": "keys",
     "WarmOptions": "options",
-    "WarmPlan": "corpus",
+    "WarmPlan": "planning",
     "WarmRun": "warming",
     "WarmSummary": "warming",
     "check": "public",
-    "check_corpus": "corpus",
-    "corpus_key": "corpus",
+    "check_corpus": "checking",
+    "corpus_key": "keys",
     "create_root": "stores",
     "load_target": "targets",
     "open_root": "stores",
     "open_store": "public",
     "open_warm": "warming",
-    "plan_warm": "corpus",
+    "plan_warm": "planning",
     "warm": "public",
 }
 

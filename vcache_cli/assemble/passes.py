@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vcache_cli.assemble.options import WarmOptions
-    from vcache_cli.assemble.recipes import Kitchen
+    from vcache_cli.assemble.recipes import LoadedRecipe
     from vcache_cli.protocols import Memo
 
 __all__ = ["cores", "make_prepare", "make_triage", "make_workers"]
@@ -33,7 +33,7 @@ def make_workers(options: WarmOptions) -> ThreadEngine:
 
 
 def make_prepare(
-    kitchen: Kitchen,
+    loaded: LoadedRecipe,
     options: WarmOptions,
     present: Callable[[str], bool],
     *,
@@ -41,10 +41,10 @@ def make_prepare(
 ) -> PrepareItem:
     """The per-item work under a recipe."""
     return PrepareItem(
-        recipe=kitchen.recipe,
-        target=kitchen.target,
-        decoder=PillowDecoder(kitchen.profile, max_pixels=options.max_pixels),
-        preprocessor=kitchen.preprocessor,
+        recipe=loaded.recipe,
+        target=loaded.target,
+        decoder=PillowDecoder(loaded.profile, max_pixels=options.max_pixels),
+        preprocessor=loaded.preprocessor,
         present=present,
         max_file_bytes=options.max_file_bytes,
         only_key=only_key,
@@ -52,14 +52,14 @@ def make_prepare(
 
 
 def make_triage(
-    kitchen: Kitchen, memo: Memo, present: Callable[[str], bool], *, retry_errors: bool = False
+    loaded: LoadedRecipe, memo: Memo, present: Callable[[str], bool], *, retry_errors: bool = False
 ) -> Triage:
     """The shortcuts under a recipe."""
     return Triage(
-        recipe=kitchen.recipe,
-        target=kitchen.target,
+        recipe=loaded.recipe,
+        target=loaded.target,
         memo=memo,
-        context=kitchen.context,
+        context=loaded.context,
         present=present,
         retry_errors=retry_errors,
     )

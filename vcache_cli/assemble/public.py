@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from vcache_cli.assemble.corpus import check_corpus
+from vcache_cli.assemble.checking import check_corpus
 from vcache_cli.assemble.options import WarmOptions
 from vcache_cli.assemble.stores import open_root
 from vcache_cli.assemble.warming import open_warm

@@ -9,7 +9,7 @@ from vcache_cli import media, registry
 from vcache_cli.assemble.targets import load_target
 from vcache_cli.checkpoint import Checkpoint, open_checkpoint
 from vcache_cli.digest import digest_json
-from vcache_cli.items import Stage
+from vcache_cli.items import Frames, Stage
 from vcache_cli.preprocess import family_name
 from vcache_cli.recipe import EncoderRecipe, Recipe
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.items import Features, Pixels
     from vcache_cli.profile import Profile
     from vcache_cli.protocols import Backend, Encoder, Family, Preprocessor, Target
 
-__all__ = ["Kitchen", "open_kitchen"]
+__all__ = ["LoadedRecipe", "load_recipe"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kitchen:
+class LoadedRecipe:
     """A recipe with everything that carries it out."""
 
     recipe: Recipe
@@ -42,11 +43,28 @@ class Kitchen:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """What made the tensors, as provenance."""
+        """What makes the tensors, as provenance."""
         return {**media.versions(), **(self.encoder.device if self.encoder else {})}
 
+    def describe(self) -> dict[str, str]:
+        """The fields by which documents name a recipe."""
+        return {
+            "target": self.recipe.target,
+            "stage": self.recipe.stage.value,
+            "model": self.checkpoint.label,
+            "profile": self.recipe.profile,
+            "recipe": self.recipe.digest,
+        }
 
-def open_kitchen(model: str, options: WarmOptions) -> Kitchen:
+    def try_out(self) -> Pixels | Features:
+        """What a grey picture becomes: its sizes are those of a real one."""
+        import numpy as np
+
+        pixels = self.preprocessor(Frames(np.full((1, 64, 64, 3), 128, np.uint8)))
+        return self.encoder.encode([pixels])[0] if self.encoder else pixels
+
+
+def load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
     """Everything that `model` and `options` name, weights loaded where the stage needs them.
 
     Raises:
@@ -74,7 +92,7 @@ def open_kitchen(model: str, options: WarmOptions) -> Kitchen:
         encoder=encoder_recipe,
     )
     preprocessor = family.preprocessor(settings, profile)
-    return Kitchen(recipe, target, checkpoint, profile, preprocessor, encoder)
+    return LoadedRecipe(recipe, target, checkpoint, profile, preprocessor, encoder)
 
 
 def _load_encoder(

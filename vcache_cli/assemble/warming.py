@@ -7,14 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from vcache_cli import media
 from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
-from vcache_cli.assemble.recipes import Kitchen, open_kitchen
+from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.space import PruningWriter
 from vcache_cli.assemble.stores import create_root, open_budget
 from vcache_cli.engines import ThreadEngine
 from vcache_cli.entry import Provenance
-from vcache_cli.errors import VcacheError
+from vcache_cli.errors import NothingToDoError, VcacheError
 from vcache_cli.pipeline import EncodeBatch, ErrorPolicy, WarmParts, WarmPass, WarmTotals
 from vcache_cli.store import DiskStore, StoreRoot
 from vcache_cli.store.index import Index, open_index
@@ -60,9 +59,9 @@ def open_warm(source: Source, *, store: Path, model: str, options: WarmOptions) 
         AccessError, StoreFullError, LockBusyError: the store cannot be written.
     """
     policy = ErrorPolicy.parse(options.on_error, options.max_errors)
-    kitchen = open_kitchen(model, options)
+    loaded = load_recipe(model, options)
     root = create_root(store, target=options.target)
-    return WarmRun(source, kitchen=kitchen, root=root, options=options, policy=policy)
+    return WarmRun(source, loaded=loaded, root=root, options=options, policy=policy)
 
 
 class WarmRun:
@@ -70,7 +69,7 @@ class WarmRun:
 
     Args:
         source: the corpus.
-        kitchen: the recipe and what carries it out.
+        loaded: the recipe and what carries it out.
         root: the store.
         options: the caller's choices.
         policy: how many failing items are borne.
@@ -80,13 +79,13 @@ class WarmRun:
         self,
         source: Source,
         *,
-        kitchen: Kitchen,
+        loaded: LoadedRecipe,
         root: StoreRoot,
         options: WarmOptions,
         policy: ErrorPolicy,
     ) -> None:
         self._source = source
-        self._kitchen = kitchen
+        self._loaded = loaded
         self._root = root
         self._options = options
         self._policy = policy
@@ -131,6 +130,11 @@ class WarmRun:
             self._check_policy()
         if self._pass.error:
             raise self._pass.error
+        if self._totals.skipped == self._totals.done and not self._stopped:
+            raise NothingToDoError(
+                f"no picture among {self._totals.done} files",
+                hint="files are judged by their first bytes; --verbose names each",
+            )
         self._complete = not self._stopped
 
     def stop(self) -> None:
@@ -142,19 +146,15 @@ class WarmRun:
         """What has happened so far."""
         elapsed_seconds = time.monotonic() - self._started
         self._totals.seconds["discover"] = self._pass.discover_seconds
-        recipe = self._kitchen.recipe
+        recipe = self._loaded.recipe
         fields: dict[str, Any] = {
-            "target": recipe.target,
-            "stage": recipe.stage.value,
-            "model": self._kitchen.checkpoint.label,
-            "profile": recipe.profile,
-            "recipe": recipe.digest,
+            **self._loaded.describe(),
             "run": self._log.run_id,
             **self._totals.as_json(elapsed_seconds=elapsed_seconds),
             "interrupted": not self._complete,
         }
-        if recipe.encoder and self._kitchen.encoder:
-            device = self._kitchen.encoder.device
+        if recipe.encoder and self._loaded.encoder:
+            device = self._loaded.encoder.device
             fields["encoder"] = {
                 "backend": device["backend"],
                 "device": device["device"],
@@ -170,27 +170,27 @@ class WarmRun:
             self._pass.give_up(error)
 
     def _make_pass(self, store: DiskStore, index: Index, held: ExitStack) -> WarmPass:
-        options, kitchen = self._options, self._kitchen
+        options, loaded = self._options, self._loaded
         budget = open_budget(self._root, options)
         writer = held.enter_context(store.writer(_WRITER_THREADS, budget))
         submit = writer.submit
         if options.on_full == "prune":
             submit = PruningWriter(store, writer, budget, options.max_size_bytes).submit
         present = Presence(self._root)
-        encoder = kitchen.encoder
+        encoder = loaded.encoder
         concurrency = encoder.concurrency if encoder else 1
         default_batch = _BATCH_ON_CPU if concurrency > 1 else _BATCH_ON_ACCELERATOR
         encode = EncodeBatch(
-            recipe=kitchen.recipe,
-            target=kitchen.target,
+            recipe=loaded.recipe,
+            target=loaded.target,
             encoder=encoder,
-            provenance=_provenance(kitchen),
+            provenance=_provenance(loaded),
             submit=submit,
         )
         return WarmPass(
             WarmParts(
-                triage=make_triage(kitchen, index, present, retry_errors=options.retry_errors),
-                prepare=make_prepare(kitchen, options, present),
+                triage=make_triage(loaded, index, present, retry_errors=options.retry_errors),
+                prepare=make_prepare(loaded, options, present),
                 encode=encode,
                 ledger=index,
                 touch=store.touch,
@@ -201,10 +201,9 @@ class WarmRun:
         )
 
 
-def _provenance(kitchen: Kitchen) -> Provenance:
-    versions = {"vcache": __version__, **media.versions()}
-    if kitchen.encoder:
-        versions.update(kitchen.encoder.device)
+def _provenance(loaded: LoadedRecipe) -> Provenance:
     return Provenance(
-        recipe=kitchen.recipe.as_json(), model=kitchen.checkpoint.label, versions=versions
+        recipe=loaded.recipe.as_json(),
+        model=loaded.checkpoint.label,
+        versions={"vcache": __version__, **loaded.versions},
     )

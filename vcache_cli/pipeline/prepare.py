@@ -26,7 +26,7 @@ NOT_MEDIA: Final = Failure(
     stage="digest", kind="not_media", message="not a picture or a video, by its first bytes"
 )
 VIDEO_SKIPPED: Final = Failure(
-    stage="decode",
+    stage="digest",
     kind="video",
     message="videos are not warmed yet",
     hint="extract frames as images, or wait for a version that samples videos",

@@ -25,6 +25,8 @@ class WarmTotals:
     """Seconds summed over items, per stage."""
     failures: list[dict[str, str]] = field(default_factory=list)
     failures_omitted: int = 0
+    skips: Counter[str] = field(default_factory=Counter)
+    """Skipped items by kind."""
     warnings: list[dict[str, str]] = field(default_factory=list)
     warnings_omitted: int = 0
 
@@ -32,6 +34,11 @@ class WarmTotals:
     def done(self) -> int:
         """Items that have an Outcome."""
         return self.statuses.total()
+
+    @property
+    def skipped(self) -> int:
+        """Items that are no pictures, or videos."""
+        return self.statuses[Status.SKIPPED]
 
     @property
     def failed(self) -> int:
@@ -49,6 +56,8 @@ class WarmTotals:
 
     def _list(self, outcome: Outcome) -> None:
         failure = outcome.failure
+        if outcome.status is Status.SKIPPED and failure:
+            self.skips[failure.kind] += 1
         if outcome.status is Status.FAILED and failure:
             if len(self.failures) < MAX_LISTED:
                 self.failures.append(
@@ -87,6 +96,7 @@ class WarmTotals:
                 **{stage: round(self.seconds[stage], 6) for stage in stages},
             },
             "items_per_second": round(self.done / max(elapsed_seconds, 1e-9), 3),
+            "skips": dict(sorted(self.skips.items())),
             "failures": self.failures,
             "warnings": self.warnings,
         }

@@ -5,16 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vcache_cli.errors import AccessError, StoreFullError, VcacheError
+from vcache_cli.errors import AccessError, InvalidEntryError, StoreFullError, VcacheError
 from vcache_cli.outcome import Failure, Outcome, Status
+from vcache_cli.pipeline.copies import Copies
 from vcache_cli.pipeline.encoding import Batcher, EncodeBatch, Written
 from vcache_cli.pipeline.ledger import Ledger, Notebook
 from vcache_cli.pipeline.prepare import Prepared, PrepareItem
-from vcache_cli.pipeline.recent import RecentKeys
-from vcache_cli.pipeline.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -58,9 +57,7 @@ class WarmPass:
             keys_by_digest=parts.triage.target.key_from == "digest",
         )
         self._stopping = threading.Event()
-        self._recent = RecentKeys()
-        self._copies: dict[str, list[Trace]] = {}
-        self._copies_waiting = 0
+        self._copies = Copies()
         self._writing: deque[Written] = deque()
         self.error: VcacheError | None = None
         """What ended the run early: no space, no permission."""
@@ -86,7 +83,7 @@ class WarmPass:
             for item in self._until_stopped(items):
                 early = parts.triage(item)
                 if early:
-                    yield self._present(early)
+                    yield from self._told(early)
                     continue
                 prepare.submit(item)
                 yield from self._move(prepare, encode, wait=prepare.full)
@@ -113,7 +110,7 @@ class WarmPass:
         """Take what is ready from each stage and hand it to the next."""
         for result in prepare.take(wait=wait):
             if isinstance(result, Outcome):
-                yield self._opened(self._present(result))
+                yield from self._opened(self._told(result))
             else:
                 yield from self._admit(result, encode)
         self._collect(encode, wait=False)
@@ -141,19 +138,14 @@ class WarmPass:
         self, prepared: Prepared, encode: Session[list[Prepared], list[Written]]
     ) -> Iterator[Outcome]:
         """Put the item into a batch; a copy of one in flight waits for that one instead."""
-        key = prepared.key
-        if key in self._copies:
-            self._copies[key].append(prepared.trace)
-            self._copies_waiting += 1
-            if self._copies_waiting >= _MAX_COPIES_WAITING:
+        if not self._copies.is_first(prepared.key):
+            yield from self._opened(self._told(prepared.trace.end(Status.PRESENT)))
+            if self._copies.waiting >= _MAX_COPIES_WAITING:
                 yield from self._flush(encode)
-        elif key in self._recent:  # the first landed after this one had asked the store
-            yield self._opened(prepared.trace.end(Status.COPY))
-        else:
-            self._copies[key] = []
-            batch = self._batcher.add(prepared)
-            if batch:
-                yield from self._encode(encode, batch)
+            return
+        batch = self._batcher.add(prepared)
+        if batch:
+            yield from self._encode(encode, batch)
 
     def _encode(
         self, encode: Session[list[Prepared], list[Written]], batch: list[Prepared]
@@ -178,12 +170,7 @@ class WarmPass:
 
     def _finish(self, written: Written) -> Iterator[Outcome]:
         outcome = written.failed or self._stored(written)
-        yield self._opened(outcome)
-        copies = self._copies.pop(written.prepared.key, [])
-        self._copies_waiting -= len(copies)
-        for trace in copies:
-            status = Status.COPY if outcome.failure is None else Status.FAILED
-            yield self._opened(trace.end(status, outcome.failure))
+        yield from self._opened([outcome, *self._copies.end(outcome)])
 
     def _stored(self, written: Written) -> Outcome:
         trace = written.prepared.trace
@@ -194,28 +181,35 @@ class WarmPass:
         except (StoreFullError, AccessError) as error:
             self.give_up(error)
             return trace.end(Status.FAILED, _write_failure(error))
+        except (OSError, InvalidEntryError) as error:  # this entry's trouble, not the store's
+            return trace.end(Status.FAILED, _entry_failure(error))
         trace.spend("write", written.write_seconds())
-        self._recent.add(written.prepared.key)
         self._parts.ledger.add_entry(written.entry, trace.bytes_written)
         return trace.end(Status.STORED)
 
-    def _present(self, outcome: Outcome) -> Outcome:
-        """Mark a present entry as used, and call it a copy where this run stored it."""
+    def _told(self, outcome: Outcome) -> Iterator[Outcome]:
+        """The Outcome of an item that ended early: a copy is told from what was there before."""
         if outcome.status is not Status.PRESENT or outcome.key is None:
-            return outcome
-        if outcome.key in self._recent:
-            return _as_copy(outcome)
-        self._parts.touch(outcome.key)
-        return outcome
+            yield outcome
+            return
+        settled = self._copies.settle(outcome)
+        if settled and settled.status is Status.PRESENT:
+            self._parts.touch(outcome.key)
+        if settled:
+            yield settled
 
-    def _opened(self, outcome: Outcome) -> Outcome:
-        self._notebook.write(outcome)
-        return outcome
-
-
-def _as_copy(outcome: Outcome) -> Outcome:
-    return replace(outcome, status=Status.COPY)
+    def _opened(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """Note what was learnt of items whose file was opened."""
+        for outcome in outcomes:
+            self._notebook.write(outcome)
+            yield outcome
 
 
 def _write_failure(error: VcacheError) -> Failure:
     return Failure("write", error.kind, error.message, error.hint, transient=True)
+
+
+def _entry_failure(error: OSError | InvalidEntryError) -> Failure:
+    if isinstance(error, InvalidEntryError):
+        return Failure("write", "unstorable", error.message)
+    return Failure("write", "io_error", error.strerror or str(error), transient=True)

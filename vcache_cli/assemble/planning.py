@@ -1,0 +1,109 @@
+"""What a warm would do, without doing it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from vcache_cli.assemble.lookup import NOTHING_KNOWN, Known, look_up, open_known
+from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
+from vcache_cli.errors import NotAStoreError
+from vcache_cli.outcome import Outcome, Status
+from vcache_cli.pipeline import NOT_STORED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.protocols import Source
+
+__all__ = ["WarmPlan", "plan_warm"]
+
+_HEADER_BYTES: Final = 1_600
+"""Of a typical entry: recipe, versions, digests."""
+
+
+@dataclass(slots=True)
+class WarmPlan:
+    """What a warm would do."""
+
+    recipe: dict[str, str]
+    """See `LoadedRecipe.describe`."""
+    entry_bytes: int
+    """Of one entry, about."""
+    bytes_free: int
+    total: int = 0
+    to_do: int = 0
+    present: int = 0
+    unsupported: int = 0
+    """Items that would be skipped or fail."""
+    bytes_to_read: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one looked-up item."""
+        self.total += 1
+        if outcome.status is Status.PRESENT:
+            self.present += 1
+        elif outcome.failure and outcome.failure.kind == NOT_STORED.kind:
+            self.to_do += 1
+            self.bytes_to_read += outcome.item.stat.size_bytes if outcome.item.stat else 0
+        else:
+            self.unsupported += 1
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of ``vcache.plan/1``."""
+        return {
+            **self.recipe,
+            "items": {
+                "total": self.total,
+                "to_do": self.to_do,
+                "present": self.present,
+                "unsupported": self.unsupported,
+            },
+            "bytes": {
+                "to_read": self.bytes_to_read,
+                "to_write_estimate": self.to_do * self.entry_bytes,
+                "free": self.bytes_free,
+            },
+        }
+
+
+def plan_warm(source: Source, *, store: Path, model: str, options: WarmOptions) -> WarmPlan:
+    """What `open_warm` would do with the same arguments. Copies count as work to do.
+
+    Raises:
+        ModelError, UsageError: see `open_warm`.
+        FormatTooNewError, AccessError: there is a store that cannot be read.
+    """
+    loaded = load_recipe(model, options)
+    plan = WarmPlan(loaded.describe(), _entry_bytes(loaded), _free_bytes(store))
+    with ExitStack() as held:
+        for outcome in look_up(source, loaded, options, _known(store, held)):
+            plan.add(outcome)
+    return plan
+
+
+def _known(store: Path, held: ExitStack) -> Known:
+    """What the store knows; nothing where it is yet to be made."""
+    try:
+        return held.enter_context(open_known(store))
+    except NotAStoreError:
+        return NOTHING_KNOWN
+
+
+def _entry_bytes(loaded: LoadedRecipe) -> int:
+    """Bytes of the entry of a grey picture, made for the purpose."""
+    value = loaded.try_out()
+    tensors = loaded.target.tensors(loaded.recipe, value)
+    return _HEADER_BYTES + sum(tensor.size_bytes for tensor in tensors.values())
+
+
+def _free_bytes(store: Path) -> int:
+    """Free bytes of the filesystem on which `store` lies, or would."""
+    folder = store.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    facts = os.statvfs(folder)
+    return facts.f_bavail * facts.f_frsize
