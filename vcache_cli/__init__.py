@@ -5,7 +5,8 @@
     import vcache_cli as vcache
 
     store = vcache.open_store(path)
-    entry = store.get(key)  # an Entry, or None
+    recipe = vcache.load_recipe(folder)
+    entry = store.get(recipe.key_of(picture))  # an Entry, or None
     for outcome in vcache.warm(sources, store=path, model=folder):
         ...
 """
@@ -16,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vcache_cli.assemble import WarmOptions, check, open_store, warm
+    from vcache_cli.assemble import LoadedRecipe, WarmOptions, check, load_recipe, open_store, warm
     from vcache_cli.entry import Entry
     from vcache_cli.errors import VcacheError
     from vcache_cli.items import MediaItem, Stage
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Entry",
+    "LoadedRecipe",
     "MediaItem",
     "Outcome",
     "Stage",
@@ -33,12 +35,14 @@ __all__ = [
     "WarmOptions",
     "__version__",
     "check",
+    "load_recipe",
     "open_store",
     "warm",
 ]
 
 _HOMES = {
     "Entry": "entry",
+    "LoadedRecipe": "assemble",
     "MediaItem": "items",
     "Outcome": "outcome",
     "Stage": "items",
@@ -47,6 +51,7 @@ _HOMES = {
     "WarmOptions": "assemble",
     "__version__": "version",
     "check": "assemble",
+    "load_recipe": "assemble",
     "open_store": "assemble",
     "warm": "assemble",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ class Tensor:
     """A name of `ITEMSIZE_BYTES`."""
     shape: tuple[int, ...]
     """Sides, outermost first; ``()`` is a scalar."""
-    data: bytes | memoryview
+    data: bytes | memoryview = field(repr=False)
     """Exactly ``prod(shape) * itemsize`` bytes; never written to."""
 
     def __post_init__(self) -> None:

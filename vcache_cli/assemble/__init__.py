@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.assemble.planning import WarmPlan, plan_warm
     from vcache_cli.assemble.public import check, open_store, warm
+    from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
     from vcache_cli.assemble.stores import create_root, open_root
     from vcache_cli.assemble.targets import load_target
     from vcache_cli.assemble.warming import WarmRun, WarmSummary, open_warm
 
 __all__ = [
     "CorpusKey",
+    "LoadedRecipe",
     "WarmOptions",
     "WarmPlan",
     "WarmRun",
@@ -25,6 +27,7 @@ __all__ = [
     "check_corpus",
     "corpus_key",
     "create_root",
+    "load_recipe",
     "load_target",
     "open_root",
     "open_store",
@@ -35,6 +38,7 @@ __all__ = [
 
 _HOMES = {
     "CorpusKey": "keys",
+    "LoadedRecipe": "recipes",
     "WarmOptions": "options",
     "WarmPlan": "planning",
     "WarmRun": "warming",
@@ -43,6 +47,7 @@ _HOMES = {
     "check_corpus": "checking",
     "corpus_key": "keys",
     "create_root": "stores",
+    "load_recipe": "recipes",
     "load_target": "targets",
     "open_root": "stores",
     "open_store": "public",

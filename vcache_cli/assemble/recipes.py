@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vcache_cli import media, registry
+from vcache_cli.assemble.options import WarmOptions
 from vcache_cli.assemble.targets import load_target
 from vcache_cli.checkpoint import Checkpoint, open_checkpoint
-from vcache_cli.digest import digest_json
+from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.items import Frames, Stage
 from vcache_cli.preprocess import family_name
+from vcache_cli.protocols import Evidence
 from vcache_cli.recipe import EncoderRecipe, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.items import Features, Pixels
     from vcache_cli.profile import Profile
     from vcache_cli.protocols import Backend, Encoder, Family, Preprocessor, Target
@@ -56,6 +58,20 @@ class LoadedRecipe:
             "recipe": self.recipe.digest,
         }
 
+    def key_of(self, data: bytes) -> str:
+        """The entry key of a picture's encoded bytes; decodes only where the target's key needs it.
+
+        Raises:
+            MediaError, EncodeError: the picture is needed and cannot be used.
+        """
+        source_sha256 = digest_bytes(data)
+        frames = pixels = None
+        if self.target.key_from != "digest":
+            frames = media.PillowDecoder(self.profile).decode(data)
+        if frames and self.target.key_from == "pixels":
+            pixels = self.preprocessor(frames)
+        return self.target.key(self.recipe, Evidence(source_sha256, frames, pixels))
+
     def try_out(self) -> Pixels | Features:
         """What a grey picture becomes: its sizes are those of a real one."""
         import numpy as np
@@ -64,16 +80,17 @@ class LoadedRecipe:
         return self.encoder.encode([pixels])[0] if self.encoder else pixels
 
 
-def load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
+def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = None) -> LoadedRecipe:
     """Everything that `model` and `options` name, weights loaded where the stage needs them.
 
     Raises:
         UsageError: a name that nothing answers to.
         ModelError: the model, its settings, its weights or the backend are not usable.
     """
+    options = options or WarmOptions()
     target = load_target(options.target)
     profile: Profile = registry.load("profiles", options.profile)
-    checkpoint = open_checkpoint(model)
+    checkpoint = open_checkpoint(os.fspath(model))
     name = family_name(checkpoint.config, known=registry.names("families"))
     family: Family = registry.load("families", name)
     settings = family.resolve(checkpoint, profile)
