@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
+from vcache_cli.encode.numpy_ops import usable_processors
 from vcache_cli.engines import ThreadEngine
 from vcache_cli.media import PillowDecoder
 from vcache_cli.pipeline import PrepareItem, Triage
@@ -16,20 +16,12 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.recipes import LoadedRecipe
     from vcache_cli.protocols import Memo
 
-__all__ = ["cores", "make_prepare", "make_triage", "make_workers"]
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on a Mac
-        return os.cpu_count() or 1
+__all__ = ["make_prepare", "make_triage", "make_workers"]
 
 
 def make_workers(options: WarmOptions) -> ThreadEngine:
     """The threads that read and decode."""
-    return ThreadEngine(options.workers or cores())
+    return ThreadEngine(options.workers or usable_processors())
 
 
 def make_prepare(
