@@ -6,9 +6,20 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vcache_cli import registry
 from vcache_cli.assemble.targets import load_target
-from vcache_cli.store import Budget, StoreRoot, create_meta, read_meta
+from vcache_cli.errors import NotAStoreError
+from vcache_cli.store import (
+    Budget,
+    StoreMeta,
+    StoreRoot,
+    create_meta,
+    read_meta,
+    vcache_dir,
+)
 from vcache_cli.store.index import open_index
+from vcache_cli.store.meta import FORMAT
+from vcache_cli.store.recognise import looks_like
 
 if TYPE_CHECKING:
     from vcache_cli.assemble.options import WarmOptions
@@ -19,6 +30,8 @@ __all__ = ["create_root", "open_budget", "open_root"]
 def open_root(path: str | os.PathLike[str]) -> StoreRoot:
     """The store at `path`; nothing is made or changed.
 
+    Where `.vcache` is missing (deleted, or never made by a server), what lies there tells.
+
     Raises:
         NotAStoreError: there is none.
         FormatTooNewError: written by a newer vcache.
@@ -26,8 +39,24 @@ def open_root(path: str | os.PathLike[str]) -> StoreRoot:
         UsageError: it is of a target that is not installed.
     """
     folder = Path(path).absolute()
-    meta = read_meta(folder)
+    try:
+        meta = read_meta(folder)
+    except NotAStoreError:
+        recognised = _recognise(folder)
+        if recognised is None:
+            raise
+        return recognised
     return StoreRoot(folder, load_target(meta.target).layout, meta)
+
+
+def _recognise(folder: Path) -> StoreRoot | None:
+    if os.path.lexists(vcache_dir(folder) / "store.json"):
+        return None  # there and damaged: no guess
+    for name in registry.names("targets"):
+        layout = load_target(name).layout
+        if looks_like(folder, layout):
+            return StoreRoot(folder, layout, StoreMeta(FORMAT, "", name))
+    return None
 
 
 def create_root(path: str | os.PathLike[str], *, target: str) -> StoreRoot:

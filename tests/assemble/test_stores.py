@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from vcache_cli.assemble import create_root, open_root, open_store, warm
+from vcache_cli.errors import NotAStoreError
+from vcache_cli.store.scan import scan_store
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
+    return {
+        str(path.relative_to(folder)): (path.lstat().st_mtime_ns, path.lstat().st_size)
+        for path in folder.rglob("*")
+    }
+
+
+def test_entries_outlive_the_loss_of_all_that_is_vcache_s_own(
+    tmp_path: Path, media: Path, tiny_siglip: Path
+) -> None:
+    store = tmp_path / "store"
+    outcomes = list(warm([str(media / "hills.jpg")], store=store, model=tiny_siglip))
+    shutil.rmtree(store / ".vcache")
+    before = snapshot(store)
+    root = open_root(store)
+    assert (root.meta.target, root.meta.store_id) == ("native", "")
+    with open_store(store) as opened:
+        assert outcomes[0].key
+        assert opened.get(outcomes[0].key) is not None
+    assert len(scan_store(root).entries) == 1
+    assert snapshot(store) == before
+    again = list(warm([str(media / "hills.jpg")], store=store, model=tiny_siglip))
+    assert [outcome.status.value for outcome in again] == ["present"]
+    assert open_root(store).meta.store_id
+
+
+def test_a_damaged_store_json_is_no_reason_to_guess(tmp_path: Path) -> None:
+    create_root(tmp_path / "store", target="native")
+    document = tmp_path / "store" / ".vcache" / "store.json"
+    document.chmod(0o600)
+    document.write_bytes(b"{}")
+    with pytest.raises(NotAStoreError, match="format number"):
+        open_root(tmp_path / "store")
+
+
+def test_an_empty_directory_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError):
+        open_root(tmp_path)
