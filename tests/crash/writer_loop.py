@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 from tests.store.care import entry
@@ -23,10 +24,10 @@ def main() -> None:
         while True:
             for number in range(100):
                 made = entry(number, tokens=SHOWN_TOKENS)
-                writer.submit(made).add_done_callback(lambda done, key=made.key: tell(done, key))
+                writer.submit(made).add_done_callback(partial(tell, made.key))
 
 
-def tell(done: Future[int], key: str) -> None:
+def tell(key: str, done: Future[int]) -> None:
     """One line in one write, so that a kill does not cut it unnoticed."""
     done.result()
     sys.stdout.write(key + "\n")

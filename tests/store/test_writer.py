@@ -181,7 +181,7 @@ def test_a_put_that_fails_anywhere_leaves_nothing_torn(
     assert temps(root) == []
 
 
-@pytest.mark.parametrize("step", range(STEPS_OF_A_PUT - 7))
+@pytest.mark.parametrize("step", range(3, 14))  # opening a store with shards takes three
 def test_a_put_that_fails_keeps_the_entry_that_was_there(root: StoreRoot, step: int) -> None:
     made = entry(1)
     with DiskStore(root, mode="w") as store:
@@ -207,7 +207,7 @@ def raising_or_not() -> Iterator[None]:
 def test_a_full_disk_says_what_was_needed_and_what_is_free(root: StoreRoot) -> None:
     with (
         DiskStore(root, mode="w", files=FaultyFiles(5, errno.ENOSPC)) as store,
-        pytest.raises(StoreFullError, match=r"\d+ bytes needed, \d+ bytes free") as caught,
+        pytest.raises(StoreFullError, match=r"B needed, .*B free") as caught,
     ):
         store.put(entry(1))
     assert caught.value.exit_code == 13

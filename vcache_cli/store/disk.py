@@ -70,6 +70,7 @@ class DiskStore:
         if mode == "w":
             self._held.enter_context(write_lock(root))
             self._publisher = Publisher(self._files, root)
+            self._publisher.learn_shards()
             _sweep_dead_temps(root, time.time())
 
     # --- reading -----------------------------------------------------------------------------

@@ -6,12 +6,10 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from types import TracebackType
 from typing import Self
 
 from vcache_cli.entry import Entry
-from vcache_cli.errors import VcacheError
 from vcache_cli.store.budget import Budget
 from vcache_cli.store.writer import Packed, Publisher, pack_entry
 
@@ -44,10 +42,41 @@ class _Gate:
         return self._entries < self._max_entries and self._bytes + size_bytes <= self._max_bytes
 
 
+class _GroupSync:
+    """Syncs directories; one sync serves all who asked before it began."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}
+        self._next: dict[str, Future[None]] = {}
+
+    def sync(self, directory: str) -> None:
+        with self._lock:
+            turn = self._turns.setdefault(directory, threading.Lock())
+            waited_for = self._next.get(directory)
+            mine: Future[None] = Future()
+            if waited_for is None:
+                self._next[directory] = mine
+        if waited_for is not None:
+            waited_for.result()
+            return
+        with turn:
+            with self._lock:
+                del self._next[directory]  # who asks from here on needs another sync
+            self._run(directory, mine)
+
+    def _run(self, directory: str, done: Future[None]) -> None:
+        try:
+            self._publisher.sync_one(directory)
+        except BaseException as error:
+            done.set_exception(error)
+            raise
+        done.set_result(None)
+
+
 class EntryWriter:
     """Writes entries with full durability, several at a time. `submit` from any thread.
-
-    One fsync per touched directory serves all entries that were published before it began.
 
     Args:
         publisher: where to.
@@ -69,22 +98,19 @@ class EntryWriter:
         self._publisher = publisher
         self._budget = budget
         self._gate = _Gate(max_queued, max_queued_bytes)
+        self._group = _GroupSync(publisher)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="vcache-writer")
-        self._lock = threading.Lock()
-        self._published: list[tuple[tuple[str, ...], Future[int], int]] = []
-        self._syncing = False
 
     def submit(self, entry: Entry) -> Future[int]:
         """Queue an entry; waits while the queue is full.
 
         The future gives the bytes written once the entry is durable, or raises what
-        `DiskStore.put` raises. It cannot be cancelled.
+        `DiskStore.put` raises.
         """
-        done: Future[int] = Future()
-        done.set_running_or_notify_cancel()
-        self._gate.enter(entry.size_bytes)
-        done.add_done_callback(lambda _: self._gate.leave(entry.size_bytes))
-        self._pool.submit(self._write, entry, done).add_done_callback(partial(_relay, done))
+        size_bytes = entry.size_bytes
+        self._gate.enter(size_bytes)
+        done = self._pool.submit(self._write, entry)
+        done.add_done_callback(lambda _: self._gate.leave(size_bytes))
         return done
 
     def close(self) -> None:
@@ -103,36 +129,14 @@ class EntryWriter:
         """Finished work is kept, also when the run is interrupted."""
         self.close()
 
-    def _write(self, entry: Entry, done: Future[int]) -> None:
+    def _write(self, entry: Entry) -> int:
         packed = pack_entry(entry, self._publisher.root.layout)
         with self._reserved(packed):
             directories = self._publisher.publish(packed)
-        with self._lock:
-            self._published.append((directories, done, packed.size_bytes))
-            if self._syncing:  # whoever syncs will see it; this thread goes on writing
-                return
-            self._syncing = True
-        while self._sync_published():
-            pass
-
-    def _sync_published(self) -> bool:
-        with self._lock:
-            batch, self._published = self._published, []
-            self._syncing = bool(batch)
-        failure = self._sync({name for directories, _, _ in batch for name in directories})
-        for _, done, size_bytes in batch:
-            if failure is None:
-                done.set_result(size_bytes)
-            else:
-                done.set_exception(failure)
-        return bool(batch)
-
-    def _sync(self, directories: set[str]) -> OSError | VcacheError | None:
-        try:
-            self._publisher.sync(sorted(directories))
-        except (OSError, VcacheError) as error:
-            return error  # relayed to everyone whose name it leaves in doubt
-        return None
+        for directory in directories:
+            self._group.sync(directory)
+        self._publisher.confirm(directories)
+        return packed.size_bytes
 
     @contextlib.contextmanager
     def _reserved(self, packed: Packed) -> Iterator[None]:
@@ -150,9 +154,3 @@ class EntryWriter:
             self._budget.settle(
                 packed.size_bytes, written_bytes=written_bytes, replaced_bytes=replaced_bytes
             )
-
-
-def _relay(done: Future[int], written: Future[None]) -> None:
-    error = written.exception()
-    if error is not None:
-        done.set_exception(error)

@@ -158,7 +158,7 @@ def _fill(files: FileOps, fd: int, view: memoryview) -> int:
 def _compare(actual: str, recorded: str) -> None:
     if actual != recorded:
         raise InvalidEntryError(
-            f"checksum {recorded[:32]!r} recorded, {actual} computed", finding="checksum"
+            f"checksum `{recorded[:32]}` recorded, `{actual}` computed", finding="checksum"
         )
 
 

@@ -7,14 +7,14 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from vcache_cli.entry import Entry
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import LENGTH_BYTES, build_header, canonical_order, parse_header
 from vcache_cli.protocols import Layout
-from vcache_cli.store.checksum import BLANK, DIGITS, STEP_BYTES, digits_at, start_checksum
+from vcache_cli.store.checksum import BLANK, DIGITS, digits_at, start_checksum
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import (
     TEMP_FLAGS,
@@ -89,8 +89,7 @@ def _with_checksum(header: bytes, data: Sequence[memoryview], field: str) -> byt
     at = digits_at(header, field)
     checksum = start_checksum(header, at)
     for view in data:
-        for start in range(0, len(view), STEP_BYTES):
-            checksum.update(view[start : start + STEP_BYTES])
+        checksum.update(view)
     return header[:at] + checksum.hexdigest().encode("ascii") + header[at + DIGITS :]
 
 
@@ -105,6 +104,21 @@ class Publisher:
 
     files: FileOps
     root: StoreRoot
+    durable: set[str] = field(default_factory=set, repr=False)
+    """Shards whose own names are known to be durable; others were perhaps made a moment ago."""
+
+    def learn_shards(self) -> None:
+        """Make the names of the shards that are there durable, with one sync for all.
+
+        Raises:
+            StoreFullError, AccessError, OSError: as `publish`.
+        """
+        root = str(self.root.path)
+        with explained(self.files, root):
+            names = set(os.listdir(root)).intersection(self.root.layout.shards)
+            if names:
+                sync_directory(self.files, root)
+        self.durable.update(f"{root}/{name}" for name in names)
 
     def publish(self, packed: Packed) -> tuple[str, ...]:
         """Put the file in its place, replacing what was there.
@@ -120,7 +134,7 @@ class Publisher:
         shard = f"{root}/{packed.relative.rpartition('/')[0]}"
         temp = str(vcache_dir(root) / "tmp" / secrets.token_hex(16))
         with explained(self.files, root, needed_bytes=packed.size_bytes):
-            made = self._make_shard(shard)
+            self._make_shard(shard)
             try:
                 self._write(temp, packed)
                 self.files.replace(temp, f"{root}/{packed.relative}")
@@ -128,7 +142,7 @@ class Publisher:
                 with contextlib.suppress(OSError):  # what was never made, or is swept, is gone
                     self.files.unlink(temp)
                 raise
-        return (shard, root) if made else (shard,)
+        return (shard,) if shard in self.durable else (shard, root)
 
     def present_bytes(self, packed: Packed) -> int:
         """Bytes of the file that `publish` would replace; 0 where there is none."""
@@ -137,26 +151,37 @@ class Publisher:
         except OSError:
             return 0
 
-    def sync(self, directories: Iterable[str]) -> None:
-        """Make the names in `directories` durable.
+    def sync_one(self, directory: str) -> None:
+        """Make the names in one directory durable.
 
         Raises:
             StoreFullError, AccessError, OSError: as `publish`.
         """
         with explained(self.files, str(self.root.path)):
-            for directory in directories:
-                sync_directory(self.files, directory)
+            sync_directory(self.files, directory)
 
-    def _make_shard(self, shard: str) -> bool:
-        """Make the directory where it is missing; True where its own name may not be durable."""
+    def confirm(self, directories: Sequence[str]) -> None:
+        """Note that all that `publish` returned were synced, the root after its shard was made."""
+        self.durable.add(directories[0])
+
+    def sync(self, directories: Sequence[str]) -> None:
+        """Make the names in `directories` durable; all that `publish` returned.
+
+        Raises:
+            StoreFullError, AccessError, OSError: as `publish`.
+        """
+        for directory in directories:
+            self.sync_one(directory)
+        self.confirm(directories)
+
+    def _make_shard(self, shard: str) -> None:
         try:
             found = self.files.lstat(shard)
         except FileNotFoundError:
             make_directory(self.files, shard, self.root.meta.modes.directory)
-            return True
+            return
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), shard)
-        return False
 
     def _write(self, temp: str, packed: Packed) -> None:
         fd = self._open_temp(temp)
