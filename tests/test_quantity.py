@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vcache_cli.errors import UsageError
-from vcache_cli.quantity import format_time, parse_age, parse_size, parse_time
+from vcache_cli.quantity import format_size, format_time, parse_age, parse_size, parse_time
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,10 @@ def test_a_moment_survives_being_written(seconds: int) -> None:
 @given(st.integers(min_value=0, max_value=2**60))
 def test_a_bare_number_is_bytes(size_bytes: int) -> None:
     assert parse_size(str(size_bytes)) == size_bytes
+
+
+@given(st.integers(0, 2**60))
+def test_a_size_keeps_its_first_digits(size_bytes: int) -> None:
+    number, unit = format_size(size_bytes).split(" ")
+    factor = 1024 ** ["B", "KiB", "MiB", "GiB", "TiB"].index(unit)
+    assert abs(float(number) * factor - size_bytes) <= 0.06 * factor

@@ -12,7 +12,7 @@ from vcache_cli.errors import UsageError
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["format_time", "parse_age", "parse_size", "parse_time"]
+__all__ = ["format_size", "format_time", "parse_age", "parse_size", "parse_time"]
 
 _SIZE_UNITS: Final[dict[str, int]] = {
     "": 1,
@@ -43,6 +43,21 @@ def parse_size(text: str) -> int:
         )
     unit = _SIZE_UNITS[found[3]]
     return int(found[1]) * unit + math.floor(float(found[2] or 0) * unit)
+
+
+def format_size(size_bytes: float) -> str:
+    """Bytes with a binary unit, for people.
+
+    >>> format_size(0), format_size(1023), format_size(1536), format_size(10 * 1024**3)
+    ('0 B', '1023 B', '1.5 KiB', '10.0 GiB')
+    """
+    if size_bytes < 1024:
+        return f"{size_bytes:.0f} B"
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        size_bytes /= 1024
+        if size_bytes < 1023.95 or unit == "TiB":
+            break
+    return f"{size_bytes:.1f} {unit}"
 
 
 def parse_age(text: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcache_cli.cli.text import clean, percent, size
+from vcache_cli.cli.text import clean, percent
 
 
 @given(st.text())
@@ -29,10 +29,3 @@ def test_escape_sequences_and_reordering_are_shown() -> None:
 def test_only_all_of_it_reads_as_all(share: float) -> None:
     if share < 0.9999:
         assert percent(share) != "100 %"
-
-
-@given(st.integers(0, 2**60))
-def test_a_size_keeps_its_first_digits(size_bytes: int) -> None:
-    number, unit = size(size_bytes).split(" ")
-    factor = 1024 ** ["B", "KiB", "MiB", "GiB", "TiB"].index(unit)
-    assert abs(float(number) * factor - size_bytes) <= 0.06 * factor

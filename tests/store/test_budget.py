@@ -22,7 +22,7 @@ def test_without_limits_everything_fits() -> None:
 def test_the_cap_counts_what_is_there_and_what_is_in_flight() -> None:
     budget = Budget(max_size_bytes=100, used_bytes=50)
     budget.reserve(30)
-    with pytest.raises(StoreFullError, match="21 bytes needed, 20 bytes left") as caught:
+    with pytest.raises(StoreFullError, match="21 B needed, 20 B left") as caught:
         budget.reserve(21)
     assert caught.value.exit_code == 13
     budget.reserve(20)
@@ -31,8 +31,19 @@ def test_the_cap_counts_what_is_there_and_what_is_in_flight() -> None:
 def test_free_space_counts_what_is_in_flight() -> None:
     budget = Budget(min_free_bytes=100, free_bytes=lambda: 150)
     budget.reserve(40)
-    with pytest.raises(StoreFullError, match="11 bytes needed, 10 bytes left"):
+    with pytest.raises(StoreFullError, match=r"100 B must stay free .*: 11 B needed, 110 B free"):
         budget.reserve(11)
+
+
+def test_a_full_disk_is_called_full_and_a_limit_names_its_option() -> None:
+    with pytest.raises(StoreFullError, match=r"disk is full: 5\.0 KiB needed, 4\.0 KiB free"):
+        Budget(min_free_bytes=0, free_bytes=lambda: 4096).reserve(5120)
+    with pytest.raises(StoreFullError) as low:
+        Budget(min_free_bytes=4096, free_bytes=lambda: 8192).reserve(5120)
+    assert low.value.hint.startswith("lower --min-free")
+    with pytest.raises(StoreFullError) as capped:
+        Budget(max_size_bytes=4096).reserve(5120)
+    assert capped.value.hint.startswith("raise --max-size")
 
 
 def test_a_failure_gives_its_room_back() -> None:

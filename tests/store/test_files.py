@@ -18,7 +18,7 @@ from vcache_cli.store.files import explained, make_directory, sync_directory, wr
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_no_space_says_how_much_is_there(tmp_path: Path, error: int) -> None:
     with (
-        pytest.raises(StoreFullError, match=r"7 bytes needed, \d+ bytes free"),
+        pytest.raises(StoreFullError, match=r"7 B needed, [\d.]+ [KMGT]?i?B free"),
         explained(OsFiles(), str(tmp_path), needed_bytes=7),
     ):
         raise OSError(error, os.strerror(error))

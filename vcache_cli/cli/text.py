@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["age", "clean", "count", "duration", "percent", "size"]
+__all__ = ["age", "clean", "count", "duration", "percent"]
 
 _UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories that move the cursor, hide or reorder text, or cannot be encoded."""
@@ -34,21 +34,6 @@ def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-def size(size_bytes: float) -> str:
-    """Bytes with a binary unit.
-
-    >>> size(0), size(1023), size(1536), size(10 * 1024**3)
-    ('0 B', '1023 B', '1.5 KiB', '10.0 GiB')
-    """
-    if size_bytes < 1024:
-        return f"{size_bytes:.0f} B"
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        size_bytes /= 1024
-        if size_bytes < 1023.95 or unit == "TiB":
-            break
-    return f"{size_bytes:.1f} {unit}"
-
-
 def count(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun.
 
@@ -71,15 +56,15 @@ def percent(share: float) -> str:
 def duration(seconds: float) -> str:
     """Seconds as people say them.
 
-    >>> duration(0.25), duration(12.34), duration(200), duration(7260)
-    ('0.25 s', '12.3 s', '3 m 20 s', '2 h 1 m')
+    >>> duration(0.25), duration(12.34), duration(200), duration(600), duration(7260)
+    ('0.25 s', '12.3 s', '3 m 20 s', '10 m', '2 h 1 m')
     """
     if seconds < 60:
         return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} m {rest} s"
-    return f"{minutes // 60} h {minutes % 60} m"
+        return f"{minutes} m {rest} s" if rest else f"{minutes} m"
+    return f"{minutes // 60} h {minutes % 60} m" if minutes % 60 else f"{minutes // 60} h"
 
 
 def age(moment: str, now: datetime | None = None) -> str:

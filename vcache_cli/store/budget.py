@@ -6,10 +6,9 @@ import threading
 from collections.abc import Callable
 
 from vcache_cli.errors import StoreFullError
+from vcache_cli.quantity import format_size
 
 __all__ = ["Budget"]
-
-_HINT = "make room with `vcache prune --max-size SIZE`, or raise the limit"
 
 
 class Budget:
@@ -84,18 +83,28 @@ class Budget:
         left_bytes = self._max_size_bytes - self._used_bytes - self._in_flight_bytes
         if size_bytes > left_bytes:
             raise StoreFullError(
-                f"the store's cap of {self._max_size_bytes} bytes is reached: "
-                f"{size_bytes} bytes needed, {max(0, left_bytes)} bytes left",
-                hint=_HINT,
+                f"the store's cap of {format_size(self._max_size_bytes)} is reached: "
+                f"{_need(size_bytes, left_bytes)} left",
+                hint="raise --max-size, or make room with `vcache prune --max-size SIZE`",
             )
 
     def _check_free(self, size_bytes: int) -> None:
         if self._min_free_bytes is None or self._free_bytes is None:
             return
-        left_bytes = self._free_bytes() - self._in_flight_bytes - self._min_free_bytes
+        free_bytes = self._free_bytes() - self._in_flight_bytes
+        if size_bytes > free_bytes:
+            raise StoreFullError(
+                f"the disk is full: {_need(size_bytes, free_bytes)} free",
+                hint="free some space on it, or run `vcache prune --max-size SIZE`",
+            )
+        left_bytes = free_bytes - self._min_free_bytes
         if size_bytes > left_bytes:
             raise StoreFullError(
-                f"{self._min_free_bytes} bytes must stay free on the disk: "
-                f"{size_bytes} bytes needed, {max(0, left_bytes)} bytes left",
-                hint=_HINT,
+                f"{format_size(self._min_free_bytes)} must stay free on the disk: "
+                f"{_need(size_bytes, free_bytes)} free",
+                hint="lower --min-free, or make room with `vcache prune --max-size SIZE`",
             )
+
+
+def _need(size_bytes: int, left_bytes: int) -> str:
+    return f"{format_size(size_bytes)} needed, {format_size(max(0, left_bytes))}"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from vcache_cli.errors import AccessError, StoreFullError, VcacheError
+from vcache_cli.quantity import format_size
 
 __all__ = [
     "DIRECTORY_FLAGS",
@@ -182,10 +183,10 @@ def _failure(
 ) -> VcacheError | None:
     reason = error.strerror or str(error)
     if error.errno in _FULL:
-        needed = f"{needed_bytes} bytes needed, " if needed_bytes is not None else ""
+        needed = f"{format_size(needed_bytes)} needed, " if needed_bytes is not None else ""
         return StoreFullError(
             f"{path}: {reason} ({needed}{_free(files, path)})",
-            hint="make room, or run `vcache prune --max-size SIZE`",
+            hint="free some space on it, or run `vcache prune --max-size SIZE`",
         )
     if error.errno in _DENIED:
         return AccessError(
@@ -197,6 +198,6 @@ def _failure(
 
 def _free(files: FileOps, path: str) -> str:
     try:
-        return f"{files.free_bytes(path)} bytes free"
+        return f"{format_size(files.free_bytes(path))} free"
     except OSError:
         return "free space unknown"

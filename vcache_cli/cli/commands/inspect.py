@@ -13,8 +13,9 @@ from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
 from vcache_cli.cli.options import JsonOption, QuietOption, StoreOption, settings_for, the_store
 from vcache_cli.cli.output import Output
-from vcache_cli.cli.text import count, size
+from vcache_cli.cli.text import count
 from vcache_cli.errors import UsageError
+from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
     from vcache_cli.store.inspection import Inspection
@@ -26,7 +27,7 @@ def inspect(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="TARGET",
+            metavar="ENTRY",
             show_default=False,
             help="A key or its beginning, an entry's file, or a picture; a store may stand first.",
         ),
@@ -40,10 +41,10 @@ def inspect(
     from vcache_cli.assemble import open_root
     from vcache_cli.store.inspection import inspect_target
 
-    where, target = _split(names)
-    named = the_store(where, store) or _store_above(target)
+    where, entry = _split(names)
+    named = the_store(where, store) or _store_above(entry)
     path = settings_for(store=named).store
-    found = inspect_target(open_root(path), target)
+    found = inspect_target(open_root(path), entry)
     parts = [each.as_json() for each in found]
     fields = parts[0] if len(parts) == 1 else {"entries": parts}
     return Output(as_json, quiet).finish(
@@ -56,15 +57,15 @@ def inspect(
 
 def _split(names: Sequence[str] | None) -> tuple[str | None, str]:
     if not names:
-        raise UsageError("no target was named", hint="name a key, an entry's file, or a picture")
+        raise UsageError("no entry was named", hint="name a key, an entry's file, or a picture")
     if len(names) > 2:
-        raise UsageError(f"one target at a time, got {len(names) - 1}")
+        raise UsageError(f"one entry at a time, got {len(names) - 1}")
     return (names[0], names[1]) if len(names) == 2 else (None, names[0])
 
 
-def _store_above(target: str) -> str | None:
+def _store_above(entry: str) -> str | None:
     """The store that an entry's file lies in: then it need not be named."""
-    above = Path(target).absolute().parents
+    above = Path(entry).absolute().parents
     return next((str(path) for path in above if (path / ".vcache/store.json").is_file()), None)
 
 
@@ -95,7 +96,7 @@ def _facts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("key", "path", "stage", "kind", "model", "num_tokens", "created", "used"):
         if name in entry:
             yield name.replace("_", " "), str(entry[name])
-    yield "size", f"{size(entry['bytes'])} ({count(entry['bytes'], 'byte')})"
+    yield "size", f"{format_size(entry['bytes'])} ({count(entry['bytes'], 'byte')})"
     for name in ("source", "source_sha256", "problem"):
         if name in entry:
             yield name.replace("_", " "), str(entry[name])

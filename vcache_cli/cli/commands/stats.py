@@ -18,7 +18,8 @@ from vcache_cli.cli.options import (
     the_store,
 )
 from vcache_cli.cli.output import Output
-from vcache_cli.cli.text import age, count, size
+from vcache_cli.cli.text import age, count
+from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
     from vcache_cli.config import Settings
@@ -64,7 +65,7 @@ def _view(document: Mapping[str, Any]) -> Sequence[Block]:
             group.get("model", "-"),
             group.get("stage", "-"),
             f"{group['entries']:,}",
-            size(group["bytes"]),
+            format_size(group["bytes"]),
             age(group["newest_use"]),
         )
         for group in document["by_model"]
@@ -82,15 +83,15 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     sizes, fs = document["bytes"], document["fs"]
     yield "store", document["store"]
     yield "target", document["target"]
-    yield "entries", count(document["entries"], "entry", "entries")
-    yield "size", f"{size(sizes['logical'])} ({size(sizes['allocated'])} on disk)"
+    yield "entries", f"{document['entries']:,}"
+    yield "size", f"{format_size(sizes['logical'])} ({format_size(sizes['allocated'])} on disk)"
     for name in ("quarantine", "tmp", "index", "foreign"):
         if sizes.get(name):
-            yield name, size(sizes[name])
+            yield name, format_size(sizes[name])
     for name, limit in document["limits"].items():
-        shown = size(limit["value"]) if "value" in limit else "none"
+        shown = format_size(limit["value"]) if "value" in limit else "none"
         yield name.replace("_", " "), f"{shown} ({limit['origin']})"
-    free = f", {size(fs['free'])} free" if "free" in fs else ""
+    free = f", {format_size(fs['free'])} free" if "free" in fs else ""
     yield (
         "file system",
         fs.get("type", "unknown") + free + (", network" if fs.get("network") else ""),
@@ -109,7 +110,7 @@ def _run(run: Mapping[str, Any]) -> str:
 
 def _kinds(document: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     return tuple(
-        (group["kind"], f"{group['entries']:,}", size(group["bytes"]))
+        (group["kind"], f"{group['entries']:,}", format_size(group["bytes"]))
         for group in document["by_kind"]
     )
 
@@ -119,7 +120,7 @@ def _ages(document: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
         (
             f"{group['older_than_seconds'] // _DAY}d",
             f"{group['entries']:,}",
-            size(group["bytes"]),
+            format_size(group["bytes"]),
         )
         for group in document["by_age"]
         if group["older_than_seconds"] and group["entries"]
