@@ -45,7 +45,7 @@ class VerifyOptions:
     repair: bool = False
     """Move damaged entries to quarantine and correct the index."""
     subset: float = 1.0
-    """Share of the entries, 0..1; which ones is decided by key and `seed` alone."""
+    """Share of the entries, 0..1; `key` and `seed` alone decide which. At least one entry."""
     seed: int = 0
     max_duration_seconds: float | None = None
     """Stop after that; the next verify of that level that has such a limit goes on from there."""
@@ -188,11 +188,12 @@ class _Verify:
         entries = [file for file in self._scan.entries if begin is None or file.path > begin]
         if self._options.subset >= 1:
             return entries
-        return [file for file in entries if self._is_in_subset(file.key or "")]
+        drawn = [file for file in entries if self._lot(file) < self._options.subset * 2**64]
+        return drawn or sorted(entries, key=self._lot)[:1]  # to check nothing would look well
 
-    def _is_in_subset(self, key: str) -> bool:
-        digest = hashlib.sha256(f"{self._options.seed}\0{key}".encode()).digest()
-        return int.from_bytes(digest[:8]) < self._options.subset * 2**64
+    def _lot(self, file: FileFacts) -> int:
+        digest = hashlib.sha256(f"{self._options.seed}\0{file.key}".encode()).digest()
+        return int.from_bytes(digest[:8])
 
     def _check_all(self, files: Iterable[FileFacts]) -> Iterator[Checked]:
         """Checks in the order of `files`, a few at a time where data is read."""
