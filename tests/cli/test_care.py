@@ -170,7 +170,9 @@ def test_prune_without_a_scope_or_without_consent_removes_nothing(
     assert vcache("prune", warmed, "--yes").code == 2
     shown = vcache("prune", warmed, "--older-than", "0s", "--json")
     assert shown.code == 2
+    assert shown.document["error"]["message"].startswith("nothing was removed: ")
     assert "--yes" in shown.document["error"]["hint"]
+    assert "stdin is no terminal" in vcache("prune", warmed, "--older-than", "0s").err
     assert files(warmed) == before
 
 
@@ -209,9 +211,38 @@ def test_prune_by_key_source_and_absence(
     assert rest == count - 1
     vcache("prune", warmed, "--source", media / "hills.jpg", "--yes")
     assert len(files(warmed)) in {rest, rest - 1}
-    (tmp_path / "empty.jpg").touch()
-    vcache("prune", warmed, "--not-in", tmp_path / "empty.jpg", "--yes")
+    other = tmp_path / "other.jpg"
+    other.write_bytes((media / "hills.jpg").read_bytes() + b"x")
+    vcache("prune", warmed, "--not-in", other, "--yes")
     assert files(warmed) == []
+
+
+def without_a_picture(folder: Path) -> dict[str, Path]:
+    """Corpora that say nothing of what is to be kept."""
+    (folder / "empty").mkdir()
+    (folder / "notes").mkdir()
+    (folder / "notes/README").write_text("no picture")
+    (folder / "list").touch()
+    (folder / "dangling").mkdir()
+    (folder / "dangling/a.jpg").symlink_to("nowhere")
+    (folder / "pipe").mkdir()
+    os.mkfifo(folder / "pipe/a.jpg")
+    corpora = {name: folder / name for name in ("empty", "notes", "dangling", "pipe", "absent")}
+    return {**corpora, "list": Path(f"@{folder / 'list'}")}
+
+
+@pytest.mark.parametrize("corpus", ["empty", "notes", "list", "dangling", "pipe", "absent"])
+@pytest.mark.parametrize("also", [[], ["--stage", "features"], ["--older-than", "0s"]], ids=str)
+def test_a_corpus_without_a_picture_removes_nothing(
+    vcache: Vcache, warmed: Path, tmp_path: Path, *, corpus: str, also: list[str]
+) -> None:
+    """Not even with another scope: the restriction that was asked for must not vanish."""
+    before = files(warmed)
+    named = without_a_picture(tmp_path)[corpus]
+    assert vcache("prune", warmed, "--not-in", named, *also, "--yes", "--json").code == 2
+    if corpus not in {"notes", "list"}:
+        assert vcache("prune", warmed, "--source", named, *also, "--yes", "--json").code == 2
+    assert files(warmed) == before
 
 
 @pytest.mark.parametrize(
@@ -296,6 +327,7 @@ def test_verify_refuses_what_it_cannot_read(vcache: Vcache, warmed: Path, flags:
 def test_a_part_can_be_verified(vcache: Vcache, warmed: Path) -> None:
     document = vcache("verify", warmed, "--subset", "50%", "--json").document
     assert 0 < document["checked"] < len(files(warmed))
+    assert vcache("verify", warmed, "--subset", "0.01%", "--json").document["checked"] == 1
 
 
 @pytest.mark.parametrize("command", ["stats", "ls", "verify"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli.options import parsed
@@ -9,7 +11,7 @@ from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from vcache_cli.store import StoreRoot
     from vcache_cli.store.prune import PruneScope
@@ -36,8 +38,8 @@ def prune_scope(root: StoreRoot, given: Mapping[str, Any]) -> PruneScope:
         model=given["model"],
         stage=parsed("--stage", given["stage"], expected="`features` or `pixels`", parse=_stage),
         keys=_keys(root, given["key"]),
-        sources_sha256=_digests(given["source"]),
-        keep_sources_sha256=_corpus_digests(given["not_in"]),
+        sources_sha256=_pictures(given["source"]),
+        keep_sources_sha256=_corpus(given["not_in"]),
         incompatible=given["incompatible"],
     )
 
@@ -62,24 +64,48 @@ def _keys(root: StoreRoot, texts: Sequence[str] | None) -> frozenset[str] | None
     return frozenset(found)
 
 
-def _corpus_digests(specs: Sequence[str] | None) -> frozenset[str] | None:
+def _pictures(paths: Sequence[str] | None) -> frozenset[str] | None:
+    """SHA-256 of each file of `--source`; None where it was not given."""
+    return frozenset(_digest("--source", path) for path in paths) if paths else None
+
+
+def _corpus(specs: Sequence[str] | None) -> frozenset[str] | None:
+    """SHA-256 of each file of the corpus of `--not-in`; None where it was not given.
+
+    What cannot be read may be what is to be kept, and a corpus without a picture is a mistake:
+    both are refused, because everything else would go.
+    """
     if not specs:
         return None
     from vcache_cli.media import sources
 
-    return _digests(item.path for item in sources(specs).items())
+    found: set[str] = set()
+    has_picture = False
+    for item in sources(specs).items():
+        found.add(_digest("--not-in", item.path))
+        has_picture = has_picture or _is_picture(item.path)
+    if not has_picture:
+        named = ", ".join(f"`{display_path(spec)}`" for spec in specs)
+        raise UsageError(f"`--not-in`: no picture in {named}; nothing was removed")
+    return frozenset(found)
 
 
-def _digests(paths: Iterable[str] | None) -> frozenset[str] | None:
-    """SHA-256 of each file. One that cannot be read may be what is to be kept: none is left out."""
+def _digest(option: str, path: str) -> str:
     from vcache_cli.store.inspection import digest_file
 
-    if paths is None:
-        return None
-    found: set[str] = set()
-    for path in paths:
-        try:
-            found.add(digest_file(path))
-        except OSError as error:
-            raise UsageError(f"{display_path(path)}: {error.strerror}") from error
-    return frozenset(found) or None
+    reason: str | None = "not a file that can be read"
+    try:
+        if stat.S_ISREG(os.stat(path).st_mode):  # to open a pipe would wait for its other end
+            return digest_file(path)
+    except OSError as error:
+        reason = error.strerror
+    raise UsageError(f"`{option}`: {display_path(path)}: {reason}; nothing was removed")
+
+
+def _is_picture(path: str) -> bool:
+    from vcache_cli.items import Kind
+    from vcache_cli.media.read import HEAD_BYTES
+    from vcache_cli.media.sniff import sniff
+
+    with open(path, "rb") as file:
+        return sniff(file.read(HEAD_BYTES)) is Kind.IMAGE
