@@ -120,8 +120,11 @@ def test_an_unknown_key_is_an_error_that_lists_the_known_ones() -> None:
     ],
 )
 def test_a_project_cannot_set_what_runs_code_or_deletes(name: str, value: object) -> None:
-    with pytest.raises(RefusedError, match=f"cannot set `{name}`"):
+    with pytest.raises(RefusedError, match=f"cannot set `{name}`") as raised:
         resolved(project(**{name: value}))
+    known = name in {setting.name for setting in SETTINGS}
+    assert ("deleted" if known else "runs code") in raised.value.message
+    assert (f"VCACHE_{name.upper()}" in raised.value.hint) == known
 
 
 def test_a_user_may_set_what_deletes() -> None:

@@ -141,6 +141,8 @@ def test_config_shows_values_with_their_origins(
     assert document["unknown_variables"] == ["VCACHE_STROE"]
     text = vcache("config").out
     assert "2.0 GiB" in text
+    assert "false" in text
+    assert document["user_file"].endswith("config.toml")
     assert "VCACHE_STROE is set, but there is no such setting" in text
 
 

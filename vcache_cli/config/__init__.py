@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vcache_cli.config.files import Layer, environ_layer, flag_layer, load_layers
+from vcache_cli.config.files import Layer, environ_layer, flag_layer, load_layers, user_config_path
 from vcache_cli.config.resolve import Settings, load_settings, resolve, unknown_variables
 from vcache_cli.config.settings import SETTINGS, Setting
 from vcache_cli.config.values import one_of, parse_count, parse_fraction, parse_shard
@@ -22,4 +22,5 @@ __all__ = [
     "parse_shard",
     "resolve",
     "unknown_variables",
+    "user_config_path",
 ]

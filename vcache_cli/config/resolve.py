@@ -101,10 +101,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 def _parsed(layer: Layer, name: str, raw: object) -> Any:  # noqa: ANN401  each setting's own type
     setting = _BY_NAME.get(name)
     if layer.kind == "project" and (name in RESERVED or (setting and not setting.project)):
-        raise RefusedError(
-            f"{layer.path}: a project's file cannot set `{name}`: it runs code or deletes",
-            hint=f"remove it there; give the flag, or set it in your own settings file: `{name}`",
-        )
+        raise _refused(layer, name, setting)
     if setting is None:
         known = ", ".join(sorted(_BY_NAME))
         raise UsageError(f"{layer.path}: unknown setting `{name}`", hint=f"known: {known}")
@@ -113,6 +110,15 @@ def _parsed(layer: Layer, name: str, raw: object) -> Any:  # noqa: ANN401  each 
     except (ValueError, UsageError):
         place = f"{layer.path}: `{name}`" if layer.path else f"`{layer.origin(name)}`"
         raise UsageError(f"{place}: expected {setting.expected}, got `{raw}`") from None
+
+
+def _refused(layer: Layer, name: str, setting: Setting | None) -> RefusedError:
+    does = "decides what is deleted" if setting else "runs code"
+    elsewhere = f"; give {setting.flag} or set {setting.variable} instead" if setting else ""
+    return RefusedError(
+        f"{layer.path}: a project's file cannot set `{name}`, which {does}",
+        hint=f"remove it from that file{elsewhere}",
+    )
 
 
 def _located(setting: Setting, value: Any, layer: Layer) -> Any:  # noqa: ANN401  as parsed

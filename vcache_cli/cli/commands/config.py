@@ -6,26 +6,29 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vcache_cli.cli.blocks import Block, Lines, Table
+from vcache_cli.cli.blocks import Block, Facts, Lines, Table
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.options import JsonOption, QuietOption, settings_for
 from vcache_cli.cli.output import Output
-from vcache_cli.cli.text import duration, size
+from vcache_cli.cli.text import duration
+from vcache_cli.items import display_path
+from vcache_cli.quantity import format_size
 
 __all__ = ["config"]
 
 
 def config(as_json: JsonOption = False, quiet: QuietOption = False) -> int:
     """Show each setting, its value and where it comes from."""
-    from vcache_cli.config import SETTINGS, unknown_variables
+    from vcache_cli.config import SETTINGS, unknown_variables, user_config_path
 
     shown = settings_for().as_json()
     about = {setting.name: setting.about for setting in SETTINGS}
     fields = {
         "settings": {name: {**value, "about": about[name]} for name, value in shown.items()},
+        "user_file": display_path(str(user_config_path())),
         "unknown_variables": unknown_variables(os.environ),
     }
-    bare = [f"{name}={value['value']}" for name, value in shown.items() if "value" in value]
+    bare = [f"{name}={_plain(each['value'])}" for name, each in shown.items() if "value" in each]
     return Output(as_json, quiet).finish(envelope("config", fields), _view, bare=bare)
 
 
@@ -35,8 +38,11 @@ def _view(document: Mapping[str, Any]) -> Sequence[Block]:
         for name, setting in document["settings"].items()
     )
     unknown = document["unknown_variables"]
+    user_file = document["user_file"]
+    state = "" if os.path.exists(user_file) else ", not there yet"
     return (
         Table(("setting", "value", "origin", "about"), rows),
+        Facts((("your own file", user_file + state),)),
         Lines(tuple(f"{name} is set, but there is no such setting" for name in unknown)),
     )
 
@@ -45,5 +51,12 @@ def _shown(name: str, value: Any) -> str:  # noqa: ANN401  each setting's own ty
     if value is None:
         return "-"
     if name in {"max_size", "min_free"}:
-        return size(value)
-    return duration(value) if name == "grace" else str(value)
+        return format_size(value)
+    if name == "grace":
+        return duration(value)
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:  # noqa: ANN401  each setting's own type
+    """As a settings file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
