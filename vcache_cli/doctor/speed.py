@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -70,7 +71,7 @@ def measure_backends() -> Backends:
 def check_backends(found: Backends) -> list[Check]:
     """One check for the choice, one for each backend that cannot be used."""
     checks = [
-        Check(f"backend_{name}", State.WARN, f"not available: {reason}", _fix(reason))
+        Check(f"backend_{name}", State.WARN, f"not available: {reason}", _fix(name))
         for name, reason in sorted(found.unavailable.items())
     ]
     if found.chosen is None:
@@ -88,9 +89,12 @@ def _installed(unavailable: dict[str, str]) -> Iterator[tuple[str, Backend]]:
             unavailable[name] = error.message
 
 
-def _fix(reason: str) -> str:
-    """The reason says what to install, where it can be."""
-    return "see the message" if "install" in reason else "use another backend"
+def _fix(name: str) -> str:
+    if name == "mlx" and sys.platform == "linux":
+        return "pip install 'vcache-cli[cpu]', or [cuda12] or [cuda13]; the other backends work"
+    if name in {"mlx", "numpy"}:
+        return f"pip install --upgrade --force-reinstall {name}"
+    return f"update or remove the package that brings it, or leave --backend {name} alone"
 
 
 def _gflops(ops: Any) -> float:  # noqa: ANN401  each backend has its own arrays

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from vcache_cli import registry
 from vcache_cli.doctor.checks import Check, State
 from vcache_cli.errors import VcacheError
+from vcache_cli.quantity import format_size
 from vcache_cli.store import StoreRoot, check_trust, lock_holders, read_meta, vcache_dir
 from vcache_cli.store.filesystem import filesystem_of
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["check_store"]
 
 _LOW_BYTES: Final = 1024**3
+_ELSEWHERE: Final = "name another place with --store"
 
 
 def check_store(path: Path) -> list[Check]:
@@ -39,7 +41,7 @@ def check_store(path: Path) -> list[Check]:
         meta = read_meta(path)
         target: Target = registry.load("targets", meta.target)()
     except VcacheError as error:
-        return [Check("store", State.FAIL, error.message, error.hint or "see the message"), *checks]
+        return [Check("store", State.FAIL, error.message, error.hint or _ELSEWHERE), *checks]
     text = f"{path}: target {meta.target}, format {meta.format}, {meta.shared}"
     checks = [Check("store", State.OK, text), *checks, _writable(path)]
     root = StoreRoot(path, target.layout, meta)
@@ -64,7 +66,7 @@ def _space(place: Path) -> Check:
     free = filesystem_of(place).free_bytes
     if free is None:
         return Check("space", State.WARN, "free space is not known", f"look with `df {place}`")
-    message = f"{free / 1024**3:.1f} GiB free"
+    message = f"{format_size(free)} free"
     if free < _LOW_BYTES:
         fix = "free some space, or run `vcache prune --max-size SIZE`"
         return Check("space", State.WARN, message, fix)
@@ -88,7 +90,7 @@ def _trust(root: StoreRoot) -> Check:
     try:
         check_trust(root)
     except VcacheError as error:
-        return Check("trust", State.FAIL, error.message, error.hint or "see the message")
+        return Check("trust", State.FAIL, error.message, error.hint or _ELSEWHERE)
     return Check("trust", State.OK, "only its owner can have written it")
 
 
