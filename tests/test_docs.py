@@ -38,6 +38,17 @@ def test_every_option_has_help(command: str, parameter: Any) -> None:  # noqa: A
     assert parameter.help.endswith((".", "customize the installation."))
 
 
+def test_help_states_the_default_of_every_setting_that_has_one() -> None:
+    from vcache_cli.config import SETTINGS
+
+    told = {flag: each.help for _, each in parameters() for flag in each.opts}
+    shown = {"min_free": "256MiB", "grace": "10m"}
+    for setting in SETTINGS:
+        if setting.default not in {None, False}:
+            default = shown.get(setting.name, setting.default)
+            assert told[setting.flag].endswith(f"Default: {default}.")
+
+
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_the_readme_names_every_command(name: str) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from vcache_cli.cli.errors import Terminated
 from vcache_cli.cli.events import open_events
 from vcache_cli.cli.interrupts import Interrupts
 from vcache_cli.cli.output import Output
-from vcache_cli.cli.progress import PlainProgress, Tally, calm_counter, failure_line
+from vcache_cli.cli.progress import PlainProgress, Tally, calm_counter, item_line
 from vcache_cli.cli.rich_progress import RichProgress
 from vcache_cli.errors import AccessError, NothingToDoError, UsageError
 from vcache_cli.items import MediaItem
@@ -76,8 +76,17 @@ def test_a_terminal_shows_a_bar_and_lines_above_it() -> None:
 
 def test_a_failure_is_one_line_that_says_what_to_do() -> None:
     failure = Failure("decode", "truncated", "ends early", "fetch it again")
-    line = failure_line(outcome(Status.FAILED, "b\n\udce9.jpg", failure))
+    line = item_line(outcome(Status.FAILED, "b\n\udce9.jpg", failure))
     assert line == "b\\n\\xe9.jpg: decode: truncated: ends early; fetch it again"
+    assert item_line(outcome(Status.STORED)) == "a.jpg: stored"
+
+
+def test_a_skipped_item_has_the_same_shape() -> None:
+    reason = Failure("digest", "video", "not yet", "wait")
+    assert (
+        item_line(outcome(Status.SKIPPED, "c.mp4", reason))
+        == "c.mp4: skipped: video: not yet; wait"
+    )
 
 
 def test_the_parts_of_a_corpus_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,44 @@ def test_a_failure_is_one_line_and_exit_3(
     assert line.startswith(f"{bad}: decode: truncated: ")
 
 
+def test_what_is_said_after_failures_helps(
+    vcache: Vcache, samples: Path, tiny_siglip: Path, store: Path, tmp_path: Path
+) -> None:
+    """A mended file is tried again by itself; only one that did not change needs the option."""
+    bad = tmp_path / "a.jpg"
+    bad.write_bytes((samples / "bad/truncated.jpg").read_bytes())
+    args = ("warm", bad, "-m", tiny_siglip, "-s", store, "--json")
+    assert "did not change" in vcache(*args).document["error"]["hint"]
+    bad.write_bytes((samples / "media/hills.jpg").read_bytes())
+    assert vcache(*args).document["items"]["stored"] == 1
+
+
+def test_skipped_items_are_counted_by_kind(
+    vcache: Vcache, media: Path, tiny_siglip: Path, store: Path, tmp_path: Path
+) -> None:
+    args = ("warm", media, "-m", tiny_siglip, "-s", store)
+    assert vcache(*args, "--json").document["skips"] == {"video": 1}
+    shown = vcache(*args)
+    assert "skipped:  1 video\n" in shown.out
+    assert shown.err == "1 video skipped: videos are not warmed yet\n"
+    assert "numpy" not in shown.out  # nothing was encoded
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/notes").write_text("x")
+    more = vcache("warm", tmp_path / "docs", *args[1:], "-q", "--json").document
+    assert more["skips"] == {"not_media": 1, "video": 1}
+
+
+def test_a_full_store_is_told_once(
+    vcache: Vcache, media: Path, tiny_siglip: Path, store: Path
+) -> None:
+    shown = vcache("warm", media, "-m", tiny_siglip, "-s", store, "--max-size", "20KiB")
+    assert shown.code == 13
+    told = [line for line in shown.err.splitlines() if "KiB" in line]
+    assert len(told) == 1
+    assert told[0].startswith("error: the store's cap of 20.0 KiB is reached: ")
+    assert "hint: raise --max-size" in shown.err
+
+
 def test_quiet_still_names_what_failed(
     vcache: Vcache, samples: Path, tiny_siglip: Path, store: Path
 ) -> None:
@@ -102,6 +140,7 @@ def test_a_dry_run_is_a_plan_and_makes_nothing(
     plan = vcache(*args, "--json").document
     assert plan["items"]["to_do"] == plan["items"]["total"] - plan["items"]["unsupported"]
     assert "to do" in vcache(*args).out
+    assert "copies count as work" in vcache(*args).out
     assert not store.exists()
 
 
@@ -192,6 +231,32 @@ def test_check_says_what_would_miss(
     assert vcache(*args, "--fail-under", "50%").code == 0
     assert vcache(*args, "--fail-under", "50").code == 2
     assert "hills-copy.jpg" in vcache(*args, "-q").out
+
+
+def test_the_hint_of_a_check_is_about_what_is_left(
+    vcache: Vcache, warmed: Path, media: Path, samples: Path, tiny_siglip: Path
+) -> None:
+    os.symlink(media / "hills.jpg", "good.jpg")
+    os.symlink("nowhere", "dangling.jpg")
+    args = ("-m", tiny_siglip, "-s", warmed, "--json")
+    unreadable = vcache("check", "good.jpg", "dangling.jpg", *args)
+    assert unreadable.code == 5
+    assert "vcache warm" not in unreadable.document["error"]["hint"]
+    cold = vcache("check", samples / "bad/truncated.jpg", "dangling.jpg", *args)
+    assert "vcache warm" in cold.document["error"]["hint"]
+
+
+def test_a_key_without_some_pictures_is_exit_3(
+    vcache: Vcache, media: Path, tiny_siglip: Path
+) -> None:
+    os.symlink(media / "hills.jpg", "good.jpg")
+    os.symlink("nowhere", "dangling.jpg")
+    shown = vcache("key", "good.jpg", "dangling.jpg", "-m", tiny_siglip, "--json")
+    assert shown.code == 3
+    assert shown.document["error"]["kind"] == "items_failed"
+    assert "dangling.jpg" in shown.document["error"]["message"]
+    assert shown.document["key"] == vcache("key", "good.jpg", "-m", tiny_siglip, "-q").out.strip()
+    assert vcache("key", "dangling.jpg", "-m", tiny_siglip, "--json").code == 2
 
 
 def test_the_key_follows_content_and_recipe_not_names(

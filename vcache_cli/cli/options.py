@@ -41,14 +41,17 @@ __all__ = [
     "VerboseOption",
     "WorkersOption",
     "YesOption",
+    "option",
     "parsed",
     "settings_for",
     "the_store",
 ]
 
 
-def _option(name: str, *more: str, about: str, metavar: str | None = None) -> Any:  # noqa: ANN401  what typer takes for an option
-    return typer.Option(name, *more, help=about, metavar=metavar, show_default=False)
+def option(name: str, *more: str, about: str, metavar: str | None = None, default: str = "") -> Any:  # noqa: ANN401  what typer takes for an option
+    """An option with its help; `default` says what holds where it is not given."""
+    told = f"{about} Default: {default}." if default else about
+    return typer.Option(name, *more, help=told, metavar=metavar, show_default=False)
 
 
 Sources = Annotated[
@@ -65,7 +68,7 @@ StoreArgument = Annotated[
 ]
 StoreOption = Annotated[
     str | None,
-    _option(
+    option(
         "--store",
         "-s",
         metavar="DIR",
@@ -74,7 +77,7 @@ StoreOption = Annotated[
 ]
 ModelOption = Annotated[
     str | None,
-    _option(
+    option(
         "--model",
         "-m",
         metavar="MODEL",
@@ -83,76 +86,134 @@ ModelOption = Annotated[
 ]
 TargetOption = Annotated[
     str | None,
-    _option("--target", metavar="NAME", about="Consumer whose keys and files are written."),
+    option(
+        "--target",
+        metavar="NAME",
+        about="Server whose keys and files are written.",
+        default="native",
+    ),
 ]
 StageOption = Annotated[
     str | None,
-    _option("--stage", metavar="features|pixels", about="How far entries go."),
+    option(
+        "--stage",
+        metavar="features|pixels",
+        about="Encoded features, or pixels ready to encode.",
+        default="features",
+    ),
 ]
 ProfileOption = Annotated[
     str | None,
-    _option("--profile", metavar="NAME", about="Server whose preprocessing is followed."),
+    option(
+        "--profile",
+        metavar="NAME",
+        about="Server release whose preprocessing is followed.",
+        default="transformers-pil-5",
+    ),
 ]
 BackendOption = Annotated[
     str | None,
-    _option("--backend", metavar="NAME", about="What encodes: numpy, mlx; else the fastest here."),
+    option(
+        "--backend", metavar="NAME", about="What encodes: numpy or mlx.", default="the fastest here"
+    ),
 ]
 DtypeOption = Annotated[
     str | None,
-    _option("--dtype", metavar="DTYPE", about="Of stored features: bfloat16, float16, float32."),
+    option(
+        "--dtype",
+        metavar="DTYPE",
+        about="Of stored features: bfloat16, float16 or float32.",
+        default="bfloat16",
+    ),
 ]
 WorkersOption = Annotated[
-    str | None, _option("--workers", metavar="N", about="Items read and decoded at once.")
+    str | None,
+    option(
+        "--workers", metavar="N", about="Items read and decoded at once.", default="one per core"
+    ),
 ]
 BatchSizeOption = Annotated[
-    str | None, _option("--batch-size", metavar="N", about="Items in one call of the encoder.")
+    str | None,
+    option(
+        "--batch-size",
+        metavar="N",
+        about="Items in one call of the encoder.",
+        default="chosen by the encoder",
+    ),
 ]
 NullOption = Annotated[
-    bool, _option("--null", "-0", about="Names in lists end with a NUL byte, not a newline.")
+    bool, option("--null", "-0", about="Names in lists end with a NUL byte, not a newline.")
 ]
 LimitOption = Annotated[
-    str | None, _option("--limit", metavar="N", about="Stop after the first N items.")
+    str | None, option("--limit", metavar="N", about="Stop after the first N items.")
 ]
-JsonOption = Annotated[bool, _option("--json", about="Print one JSON document instead of text.")]
+JsonOption = Annotated[bool, option("--json", about="Print one JSON document instead of text.")]
 QuietOption = Annotated[
-    bool, _option("--quiet", "-q", about="No progress and no talk; only what a script needs.")
+    bool, option("--quiet", "-q", about="No progress and no talk; only what a script needs.")
 ]
-VerboseOption = Annotated[bool, _option("--verbose", "-v", about="Say more on stderr.")]
-YesOption = Annotated[bool, _option("--yes", about="Delete without asking.")]
-DryRunOption = Annotated[bool, _option("--dry-run", about="Show the plan, and change nothing.")]
+VerboseOption = Annotated[bool, option("--verbose", "-v", about="Say more on stderr.")]
+YesOption = Annotated[bool, option("--yes", about="Delete without asking.")]
+DryRunOption = Annotated[bool, option("--dry-run", about="Show the plan, and change nothing.")]
 
 
 OnErrorOption = Annotated[
     str | None,
-    _option("--on-error", metavar="skip|fail", about="Whether an item's failure ends the run."),
+    option(
+        "--on-error",
+        metavar="skip|fail",
+        about="Whether an item's failure ends the run.",
+        default="skip",
+    ),
 ]
 MaxErrorsOption = Annotated[
     str | None,
-    _option("--max-errors", metavar="N|P%", about="Stop when more items than this have failed."),
+    option(
+        "--max-errors",
+        metavar="N|P%",
+        about="Stop when more items than this have failed.",
+        default="none",
+    ),
 ]
 RetryErrorsOption = Annotated[
-    bool, _option("--retry-errors", about="Try items again that failed in an earlier run.")
+    bool,
+    option(
+        "--retry-errors", about="Try again what failed in an earlier run and did not change since."
+    ),
 ]
 ShardOption = Annotated[
-    str | None, _option("--shard", metavar="I/N", about="Only the I-th of N parts of the sources.")
+    str | None, option("--shard", metavar="I/N", about="Only the I-th of N parts of the sources.")
 ]
 MaxSizeOption = Annotated[
-    str | None, _option("--max-size", metavar="SIZE", about="Cap of the store, such as 20GiB.")
+    str | None,
+    option(
+        "--max-size",
+        metavar="SIZE",
+        about="Most that the store may hold, such as 20GiB.",
+        default="none",
+    ),
 ]
 MinFreeOption = Annotated[
-    str | None, _option("--min-free", metavar="SIZE", about="Space to leave free on the disk.")
+    str | None,
+    option(
+        "--min-free", metavar="SIZE", about="Space to leave free on the disk.", default="256MiB"
+    ),
 ]
 OnFullOption = Annotated[
     str | None,
-    _option("--on-full", metavar="stop|prune", about="What to do when there is no space left."),
+    option(
+        "--on-full",
+        metavar="stop|prune",
+        about="Stop when the store is full, or prune it and go on.",
+        default="stop",
+    ),
 ]
 ExcludeOption = Annotated[
     list[str] | None,
-    _option("--exclude", metavar="GLOB", about="Leave out what matches; may be given again."),
+    option("--exclude", metavar="GLOB", about="Leave out what matches; may be given again."),
 ]
 EventsOption = Annotated[
     str | None,
-    _option("--events", metavar="FILE", about="One JSON line per item to FILE, or - for stderr."),
+    option("--events", metavar="FILE", about="One JSON line per item to FILE, or - for stderr."),
 ]
 
 

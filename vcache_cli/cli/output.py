@@ -85,19 +85,29 @@ class Output:
     @property
     def can_ask(self) -> bool:
         """True where there is someone to ask."""
-        return sys.stdin.isatty() and self.stderr.isatty() and not self.json
+        return not self._why_alone()
+
+    def _why_alone(self) -> str:
+        """Why nobody can be asked; empty where someone can."""
+        if self.json:
+            return "--json is for programs"
+        for name, stream in (("stdin", sys.stdin), ("stderr", self.stderr)):
+            if not stream.isatty():
+                return f"{name} is no terminal"
+        return ""
 
     def confirm(self, question: str, *, yes: bool) -> bool:
-        """True where the user agrees; asked on a terminal only.
+        """True where the user agrees to remove something; asked on a terminal only.
 
         Raises:
             UsageError: nobody can be asked, and `--yes` was not given.
         """
         if yes:
             return True
-        if not self.can_ask:
+        if reason := self._why_alone():
             raise UsageError(
-                f"{question} nobody can be asked here", hint="add `--yes`, or `--dry-run` to look"
+                f"nothing was removed: {reason}, so nobody can confirm",
+                hint="add --yes, or --dry-run to see the plan",
             )
         self.stderr.write(f"{clean(question)} [y/N] ")
         self.stderr.flush()

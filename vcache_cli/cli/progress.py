@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from vcache_cli.cli.output import Output, is_rich
-from vcache_cli.cli.text import clean, count, duration, size
+from vcache_cli.cli.text import clean, count, duration
 from vcache_cli.outcome import Status
+from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.outcome import Outcome
 
-__all__ = ["PlainProgress", "Progress", "Tally", "calm_counter", "failure_line", "open_progress"]
+__all__ = ["PlainProgress", "Progress", "Tally", "calm_counter", "item_line", "open_progress"]
 
 _CALM_SECONDS: Final = 5.0
 """Between two plain lines."""
@@ -60,7 +61,7 @@ class Tally:
         parts.append(count(hits, "hit"))
         if self.statuses[Status.FAILED]:
             parts.append(f"{self.statuses[Status.FAILED]:,} failed")
-        parts.append(f"{size(self.bytes_written)} written")
+        parts.append(f"{format_size(self.bytes_written)} written")
         if rate and total and total > self.done:
             left_seconds = math.ceil((total - self.done) / rate)
             left = duration(left_seconds) if left_seconds >= 60 else f"{left_seconds} s"
@@ -151,12 +152,16 @@ def open_progress(output: Output, total: Callable[[], int | None]) -> Progress:
     return RichProgress(output.stderr, total)
 
 
-def failure_line(outcome: Outcome) -> str:
-    """``source: stage: kind: message; what to do``; empty where the item did not fail."""
-    failure = outcome.failure
+def item_line(outcome: Outcome) -> str:
+    """What became of an item: ``source: stage: kind: message; what to do``.
+
+    A skipped item has ``skipped`` for a stage; one that is well has only its status.
+    """
+    source, failure = outcome.item.source, outcome.failure
     if failure is None:
-        return ""
-    told = f"{outcome.item.source}: {failure.stage}: {failure.kind}: {failure.message}"
+        return clean(f"{source}: {outcome.status.value}")
+    place = "skipped" if outcome.status is Status.SKIPPED else failure.stage
+    told = f"{source}: {place}: {failure.kind}: {failure.message}"
     return clean(f"{told}; {failure.hint}" if failure.hint else told)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli.blocks import Block, Facts, Lines, Table
-from vcache_cli.cli.text import age, count, duration, percent, size
+from vcache_cli.cli.text import age, count, duration, percent
+from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,13 +21,15 @@ def warm_view(document: Mapping[str, Any]) -> Sequence[Block]:
 
 def _warm_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     items, moved, seconds = document["items"], document["bytes"], document["seconds"]
-    parts = [f"{items[name]:,} {name}" for name in ("stored", "present", "copy") if items[name]]
-    parts += [f"{items[name]:,} {name}" for name in ("skipped", "failed") if items[name]]
+    names = ("stored", "present", "copy", "skipped", "failed")
+    parts = [f"{items[name]:,} {name}" for name in names if items[name]]
     yield "items", f"{items['total']:,}" + (f" ({', '.join(parts)})" if parts else "")
+    if skips := document.get("skips"):
+        yield "skipped", ", ".join(_skipped(kind, number) for kind, number in skips.items())
     rate = f"{document['items_per_second']:,.1f} items/s"
     yield "time", f"{duration(seconds['total'])}, {rate}"
-    yield "bytes", f"{size(moved['read'])} read, {size(moved['written'])} written"
-    encoder = document.get("encoder", {})
+    yield "bytes", f"{format_size(moved['read'])} read, {format_size(moved['written'])} written"
+    encoder = document.get("encoder", {}) if items["stored"] else {}  # else it was not asked
     made = " on ".join(encoder[name] for name in ("backend", "device") if name in encoder)
     yield "model", f"{document['model']}, stage {document['stage']}" + (f", {made}" if made else "")
     yield "store", document.get("store", "")
@@ -37,14 +40,21 @@ def _warm_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "run", document["run"]
 
 
+def _skipped(kind: str, number: int) -> str:
+    if kind == "video":
+        return count(number, kind)
+    return f"{number:,} {kind.replace('_', ' ')}"
+
+
 def plan_view(document: Mapping[str, Any]) -> Sequence[Block]:
     """A dry run: what would be done."""
     items, moved = document["items"], document["bytes"]
     facts = [(name.replace("_", " "), f"{items[name]:,}") for name in items]
-    facts += [(name.replace("_", " "), size(moved[name])) for name in moved]
+    facts += [(name.replace("_", " "), format_size(moved[name])) for name in moved]
     if "seconds_estimate" in document:
         facts.append(("time estimate", duration(document["seconds_estimate"])))
-    return (Facts(tuple(facts)),)
+    told = ("copies count as work to do: only a run tells them apart",) if items["to_do"] else ()
+    return (Facts(tuple(facts)), Lines(told))
 
 
 def check_view(document: Mapping[str, Any]) -> Sequence[Block]:
@@ -64,18 +74,18 @@ def prune_view(document: Mapping[str, Any]) -> Sequence[Block]:
     rows = tuple(
         (
             each["key"][:16],
-            size(each["bytes"]),
+            format_size(each["bytes"]),
             each["reason"],
             age(each["used"]) if "used" in each else "-",
         )
         for each in shown
     )
     total = len(document["plan"]) + document.get("plan_omitted", 0)
-    freed = size(document["before"]["bytes"] - document["after"]["bytes"])
+    freed = format_size(document["before"]["bytes"] - document["after"]["bytes"])
     verb = "would remove" if dry_run else "removed"
     number = total if dry_run else document["removed"]
     after = document["after"]
-    left = f"{count(after['entries'], 'entry', 'entries')}, {size(after['bytes'])}"
+    left = f"{count(after['entries'], 'entry', 'entries')}, {format_size(after['bytes'])}"
     facts = [(verb, f"{count(number, 'file')}, {freed} of entries"), ("left", left)]
     skipped = document["skipped"]
     facts += [(f"spared ({name})", f"{skipped[name]:,}") for name in skipped if skipped[name]]
@@ -99,7 +109,7 @@ def verify_view(document: Mapping[str, Any]) -> Sequence[Block]:
     facts = [
         ("level", document["level"]),
         ("checked", f"{count(document['checked'], 'entry', 'entries')}, {document['ok']:,} ok"),
-        ("read", size(document["bytes_read"])),
+        ("read", format_size(document["bytes_read"])),
         ("problems", f"{total:,}"),
     ]
     if not document["complete"]:

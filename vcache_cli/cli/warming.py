@@ -10,9 +10,9 @@ from vcache_cli.cli.errors import Problem, explain, worst
 from vcache_cli.cli.events import Events, open_events
 from vcache_cli.cli.interrupts import Interrupts
 from vcache_cli.cli.output import Output, is_rich
-from vcache_cli.cli.progress import Progress, failure_line, open_progress
+from vcache_cli.cli.progress import Progress, item_line, open_progress
 from vcache_cli.cli.text import count
-from vcache_cli.errors import VcacheError
+from vcache_cli.errors import AccessError, StoreFullError, VcacheError
 from vcache_cli.outcome import Outcome, Status
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from vcache_cli.cli.requests import Request
 
 __all__ = ["run_warm"]
+
+_ENDS_THE_RUN: Final = frozenset({StoreFullError.kind, AccessError.kind})
+"""Kinds of failures that the error at the end tells once for all items in flight."""
 
 _SHOWN_LINES: Final = 100
 """Failures and warnings shown one by one; the document and the run file have more."""
@@ -54,6 +57,8 @@ def run_warm(
             raise error
         summary = run.summary()
     fields = summary.as_json()
+    if videos := fields["skips"].get("video"):
+        output.say(f"{count(videos, 'video')} skipped: videos are not warmed yet")
     document = envelope("warm", fields, store=wanted.store)
     return document, _worst(explain(error) if error else None, _failed(fields))
 
@@ -72,7 +77,6 @@ class Watcher:
         self._progress = progress
         self._output = output
         self._lines = 0
-        self._refused = False
         self.seen = 0
         """Outcomes so far."""
 
@@ -95,19 +99,13 @@ class Watcher:
             return []
         source = outcome.item.source
         lines = [f"{source}: warning: {each.kind}: {each.message}" for each in outcome.notices]
-        if outcome.status is Status.SKIPPED and (outcome.item.explicit or self._output.verbose):
-            lines.append(f"skipped: {failure_line(outcome)}")
-        elif self._output.verbose:
-            lines.append(f"{source}: {outcome.status.value}")
-        return lines
+        named = outcome.status is Status.SKIPPED and outcome.item.explicit
+        return [*lines, item_line(outcome)] if named or self._output.verbose else lines
 
     def _failed(self, outcome: Outcome) -> list[str]:
-        """One line; of the items that a full or lost disk refused, only the first has one."""
-        if outcome.failure and outcome.failure.stage == "write":
-            if self._refused and not self._output.verbose:
-                return []
-            self._refused = True
-        return [failure_line(outcome)]
+        """One line; none for the items in flight where the error that ends the run says it all."""
+        ended = outcome.failure and outcome.failure.kind in _ENDS_THE_RUN
+        return [] if ended and not self._output.verbose else [item_line(outcome)]
 
 
 def _follow(run: WarmRun, watcher: Watcher) -> VcacheError | KeyboardInterrupt | None:
@@ -127,7 +125,8 @@ def _failed(fields: Mapping[str, Any]) -> Problem | None:
         3,
         "items_failed",
         f"{failed:,} of {count(total, 'item')} failed",
-        "each is named above; mend or remove them, then run again with --retry-errors",
+        "mend or leave out what is named above, and run it again; what did not change is tried"
+        " again only with --retry-errors",
     )
 
 

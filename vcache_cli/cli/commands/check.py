@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from vcache_cli.cli import options as opt
 from vcache_cli.cli.documents import envelope
@@ -14,6 +12,9 @@ from vcache_cli.cli.output import Output
 from vcache_cli.cli.requests import request
 from vcache_cli.cli.text import percent
 from vcache_cli.cli.views import check_view
+
+if TYPE_CHECKING:
+    from vcache_cli.pipeline import CheckReport
 
 __all__ = ["check"]
 
@@ -33,7 +34,10 @@ def check(
     exclude: opt.ExcludeOption = None,
     null: opt.NullOption = False,
     fail_under: Annotated[
-        str, typer.Option("--fail-under", metavar="P%", help="Exit with 5 below this coverage.")
+        str,
+        opt.option(
+            "--fail-under", metavar="P%", about="Exit with 5 below this coverage.", default="100%"
+        ),
     ] = "100%",
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
@@ -53,12 +57,17 @@ def check(
         document,
         check_view,
         bare=[item["source"] for item in document["cold_items"]],
-        problem=_problem(report.coverage, least),
+        problem=_problem(report, least),
     )
 
 
-def _problem(coverage: float, least: float) -> Problem | None:
-    if coverage >= least:
+def _problem(report: CheckReport, least: float) -> Problem | None:
+    if report.coverage >= least:
         return None
-    message = f"coverage is {percent(coverage)}, at least {percent(least)} was asked for"
-    return Problem(5, "gate", message, "run `vcache warm` with the same sources and model")
+    message = f"coverage is {percent(report.coverage)}, at least {percent(least)} was asked for"
+    hints = []
+    if report.cold:
+        hints.append("run `vcache warm` with the same sources and model")
+    if report.unreadable:
+        hints.append("mend what cannot be read, or leave it out with --exclude")
+    return Problem(5, "gate", message, "; ".join(hints))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli import options as opt
 from vcache_cli.cli.blocks import Block, Lines
 from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.errors import Problem
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.requests import request
+from vcache_cli.cli.text import count
+
+if TYPE_CHECKING:
+    from vcache_cli.assemble import CorpusKey
 
 __all__ = ["key"]
 
@@ -36,8 +41,22 @@ def key(
 
     wanted = request(asked)
     found = corpus_key(wanted.corpus, model=wanted.model, options=wanted.options)
-    fields = found.as_json()
-    return Output(as_json, quiet).finish(envelope("key", fields), _view, bare=[fields["key"]])
+    return Output(as_json, quiet).finish(
+        envelope("key", found.as_json()), _view, bare=[found.key], problem=_problem(found)
+    )
+
+
+def _problem(found: CorpusKey) -> Problem | None:
+    """A key without some of the pictures is told, so that no CI saves a cache under it unseen."""
+    if not found.unreadable:
+        return None
+    first = found.failures[0]
+    message = (
+        f"{count(found.unreadable, 'file')} could not be read and"
+        f" {'is' if found.unreadable == 1 else 'are'} not in the key;"
+        f" {first['source']}: {first['message']}"
+    )
+    return Problem(3, "items_failed", message, "make them readable, or leave them out by --exclude")
 
 
 def _view(document: Mapping[str, Any]) -> Sequence[Block]:

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
-
 from vcache_cli.cli.blocks import Block, Lines, Table
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.options import (
     JsonOption,
-    LimitOption,
     QuietOption,
     StoreArgument,
     StoreOption,
+    option,
     parsed,
     settings_for,
     the_store,
 )
 from vcache_cli.cli.output import Output
-from vcache_cli.cli.text import age, count, size
+from vcache_cli.cli.text import age, count
+from vcache_cli.quantity import format_size
 
 __all__ = ["ls"]
 
@@ -31,20 +30,25 @@ def ls(
     store: StoreOption = None,
     filters: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--filter",
             metavar="CONDITION",
-            show_default=False,
-            help="Such as 'size>1MiB', 'model=NAME', 'used>7d', 'key=ab12'; all must hold.",
+            about="Such as 'size>1MiB', 'model=NAME', 'used>7d', 'key=ab12'; all must hold.",
         ),
     ] = None,
     sort: Annotated[
         str | None,
-        typer.Option(
-            "--sort", metavar="FIELD[:desc]", help="By size, used, created, tokens or key."
+        option(
+            "--sort",
+            metavar="FIELD[:desc]",
+            about="By size, used, created, tokens or key.",
+            default="key",
         ),
     ] = None,
-    limit: LimitOption = None,
+    limit: Annotated[
+        str | None,
+        option("--limit", metavar="N", about="Show the first N entries.", default="all"),
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
@@ -70,7 +74,7 @@ def _view(document: Mapping[str, Any]) -> Sequence[Block]:
             entry["key"][:16],
             entry.get("stage", entry.get("finding", "-")),
             entry.get("model", "-"),
-            size(entry["bytes"]),
+            format_size(entry["bytes"]),
             str(entry.get("num_tokens", "-")),
             age(entry["used"]),
             entry.get("source", "-"),

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from vcache_cli.cli import options as opt
 from vcache_cli.cli.blocks import plain_lines
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.scopes import prune_scope
-from vcache_cli.cli.text import count, size
+from vcache_cli.cli.text import count
 from vcache_cli.cli.views import prune_view
+from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
     from vcache_cli.store.prune import PrunePlan, PruneResult
@@ -28,36 +27,54 @@ def prune(
     store: opt.StoreOption = None,
     max_size: Annotated[
         str | None,
-        typer.Option("--max-size", metavar="SIZE", help="Least recently used go until it fits."),
+        opt.option(
+            "--max-size", metavar="SIZE", about="Least recently used go until the rest fits."
+        ),
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="AGE", help="Made longer ago than this.")
+        str | None, opt.option("--older-than", metavar="AGE", about="Made longer ago than this.")
     ] = None,
     unused_for: Annotated[
-        str | None, typer.Option("--unused-for", metavar="AGE", help="Not used for this long.")
+        str | None, opt.option("--unused-for", metavar="AGE", about="Not used for this long.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="LABEL", help="Only this model's.")
+        str | None, opt.option("--model", "-m", metavar="LABEL", about="Only this model's.")
     ] = None,
-    stage: opt.StageOption = None,
+    stage: Annotated[
+        str | None,
+        opt.option("--stage", metavar="features|pixels", about="Only entries of this stage."),
+    ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="KEY", help="This entry; may be given again."),
+        opt.option("--key", metavar="KEY", about="This entry; may be given again."),
     ] = None,
     source: Annotated[
         list[str] | None,
-        typer.Option("--source", metavar="FILE", help="Entries of this picture's content."),
+        opt.option(
+            "--source",
+            metavar="FILE",
+            about="Entries of this picture's content; may be given again.",
+        ),
     ] = None,
     not_in: Annotated[
         list[str] | None,
-        typer.Option("--not-in", metavar="SOURCE", help="Entries of pictures that are not there."),
+        opt.option(
+            "--not-in",
+            metavar="SOURCE",
+            about="Entries of pictures that are not in this corpus; may be given again.",
+        ),
     ] = None,
     incompatible: Annotated[
-        bool, typer.Option("--incompatible", help="Files that no reader of this format can use.")
+        bool, opt.option("--incompatible", about="Files that no reader of this format can use.")
     ] = False,
     grace: Annotated[
         str | None,
-        typer.Option("--grace", metavar="AGE", help="Spare what is younger while a run writes."),
+        opt.option(
+            "--grace",
+            metavar="AGE",
+            about="While a run writes, spare what is younger than this.",
+            default="10m",
+        ),
     ] = None,
     dry_run: opt.DryRunOption = False,
     yes: opt.YesOption = False,
@@ -93,7 +110,7 @@ def _agreed(output: Output, plan: PrunePlan, *, yes: bool) -> bool:
 
 def _question(plan: PrunePlan) -> str:
     freed = sum(each.bytes for each in plan.doomed)
-    return f"remove {count(len(plan.doomed), 'file')} ({size(freed)}) from {plan.root.path}?"
+    return f"remove {count(len(plan.doomed), 'file')} ({format_size(freed)}) from {plan.root.path}?"
 
 
 def _shown(output: Output, plan: PrunePlan) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from vcache_cli.cli import options as opt
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
@@ -26,24 +24,30 @@ def verify(
     store: opt.StoreOption = None,
     level: Annotated[
         str,
-        typer.Option(
+        opt.option(
             "--level",
             metavar="stat|header|data",
-            help="How deep: sizes, headers, or every byte against its checksum.",
+            about="How deep: sizes, headers, or every byte against its checksum.",
+            default="data",
         ),
     ] = "data",
     subset: Annotated[
         str | None,
-        typer.Option("--subset", metavar="P%", help="Only this share of the entries."),
+        opt.option(
+            "--subset",
+            metavar="P%",
+            about="Only this share of the entries, at least one.",
+            default="100%",
+        ),
     ] = None,
     max_duration: Annotated[
         str | None,
-        typer.Option(
-            "--max-duration", metavar="AGE", help="Stop after this long; the next one goes on."
+        opt.option(
+            "--max-duration", metavar="AGE", about="Stop after this long; the next one goes on."
         ),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Move damaged entries to quarantine.")
+        bool, opt.option("--repair", about="Move damaged entries to quarantine.")
     ] = False,
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
