@@ -9,9 +9,11 @@ from pathlib import Path
 from tests.cli.running import conforming
 from tests.e2e.command import entries, many, start, vcache
 
+COUNT = 600
+
 
 def test_after_ctrl_c_the_next_run_goes_on(media: Path, tiny_siglip: Path, tmp_path: Path) -> None:
-    corpus, store = many(tmp_path / "corpus", media / "thumbnail.bmp", 1500), tmp_path / "store"
+    corpus, store = many(tmp_path / "corpus", media / "thumbnail.bmp", COUNT), tmp_path / "store"
     args = ("warm", corpus, "-m", tiny_siglip, "-s", store, "--json")
     with start(*args) as process:
         while not entries(store) and process.poll() is None:
@@ -22,16 +24,16 @@ def test_after_ctrl_c_the_next_run_goes_on(media: Path, tiny_siglip: Path, tmp_p
     assert process.returncode == document["error"]["code"] == 130
     assert document["interrupted"]
     kept = document["items"]["stored"]
-    assert 0 < kept == len(entries(store)) < 1500
+    assert 0 < kept == len(entries(store)) < COUNT
     assert vcache("verify", store, "--level", "data", "-q").code == 0
     assert vcache("stats", store, "--json").document["last_run"]["items"]["stored"] == kept
     following = vcache(*args)
     assert following.code == 0
     assert following.items == {
         **dict.fromkeys(following.items, 0),
-        "total": 1500,
+        "total": COUNT,
         "present": kept,
-        "stored": 1500 - kept,
+        "stored": COUNT - kept,
     }
 
 
