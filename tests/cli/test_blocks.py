@@ -56,6 +56,17 @@ class Screen(io.StringIO):
         return True
 
 
+@pytest.mark.parametrize("width", [12, 20, 40, 100])
+def test_a_narrow_terminal_cuts_no_cell(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    stream = io.StringIO()
+    rows = (("0123456789abcdef", "12.5 KiB", "/a/long/path/" + "x" * 30),)
+    print_blocks([Table(("key", ">size", "source"), rows)], stream)
+    shown = "".join(stream.getvalue().split())
+    for cell in rows[0]:
+        assert cell.replace(" ", "") in shown
+
+
 def test_a_terminal_shows_names_without_obeying_them() -> None:
     stream = io.StringIO()
     print_blocks(BLOCKS, stream)

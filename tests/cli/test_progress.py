@@ -74,6 +74,30 @@ def test_a_terminal_shows_a_bar_and_lines_above_it() -> None:
     assert "a\\x1b[2J: decode: [red]truncated" in stream.getvalue()
 
 
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_part_of_the_line_is_lost_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    clock = iter(range(0, 1_000_000, 10)).__next__
+    stream = Screen()
+    with RichProgress(stream, lambda: 4000, clock=clock) as progress:
+        progress.add(outcome(Status.FAILED))
+        progress.add(outcome(Status.PRESENT))
+    shown = " ".join(stream.getvalue().split())
+    for part in ("2 of 4,000 items", "/s,", "1 hit,", "1 failed,", "written,", " left"):
+        assert part in shown
+
+
 def test_a_failure_is_one_line_that_says_what_to_do() -> None:
     failure = Failure("decode", "truncated", "ends early", "fetch it again")
     line = item_line(outcome(Status.FAILED, "b\n\udce9.jpg", failure))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -12,9 +13,13 @@ from vcache_cli.cli.blocks import Block, Facts, Lines, Table, plain_lines
 from vcache_cli.cli.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from typing import Final
 
 __all__ = ["console", "print_blocks"]
+
+_FOLDED_WIDTH: Final = 16
+"""Least width of a last column that is folded over several lines."""
 
 
 def console(stream: TextIO) -> Console:
@@ -30,10 +35,27 @@ def print_blocks(blocks: Sequence[Block], stream: TextIO) -> None:
         if position:
             screen.print()
         if isinstance(block, Lines):
-            for line in block.lines:
-                screen.print(Text(clean(line)), soft_wrap=True)
+            _print_lines(screen, map(clean, block.lines))
+        elif isinstance(block, Facts):
+            screen.print(_facts(block))
+        elif _fits(block, screen.width):
+            screen.print(_table(block))
         else:
-            screen.print(_facts(block) if isinstance(block, Facts) else _table(block))
+            _print_lines(screen, plain_lines([block]))
+
+
+def _print_lines(screen: Console, lines: Iterable[str]) -> None:
+    """The terminal breaks lines that are too long: nothing is cut, and they can be copied."""
+    for line in lines:
+        screen.print(Text(line), soft_wrap=True)
+
+
+def _fits(block: Table, width: int) -> bool:
+    """True where all columns but the last fit, and the last one has room to be folded into."""
+    cells = [[cell_len(clean(cell)) for cell in row] for row in (block.names, *block.rows)]
+    *firsts, last = (max(column) for column in zip(*cells, strict=True))
+    wanted: int = sum(firsts) + 2 * len(firsts) + min(last, _FOLDED_WIDTH)
+    return wanted <= width
 
 
 def _facts(block: Facts) -> RichTable:

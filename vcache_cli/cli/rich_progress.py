@@ -17,11 +17,15 @@ from vcache_cli.cli.text import clean
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Self
+    from typing import Final, Self
 
     from vcache_cli.outcome import Outcome
 
 __all__ = ["RichProgress"]
+
+_BAR_WIDTH: Final = 24
+_WIDE_BAR_WIDTH: Final = 60
+"""Above the line."""
 
 
 class RichProgress:
@@ -30,13 +34,22 @@ class RichProgress:
     Args:
         stream: the terminal.
         total: items that there are; None while that is not known.
+        clock: seconds that only grow.
     """
 
-    def __init__(self, stream: TextIO, total: Callable[[], int | None]) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        total: Callable[[], int | None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._total = total
-        self._tally = Tally(total, time.monotonic())
+        self._clock = clock
+        self._console = console(stream)
+        self._tally = Tally(total, clock())
         self._live = Live(
-            console=console(stream),
+            console=self._console,
             get_renderable=self._picture,
             refresh_per_second=8,
             transient=True,
@@ -62,19 +75,25 @@ class RichProgress:
 
     def say(self, text: str) -> None:
         """One line above the bar."""
-        self._live.console.print(Text(clean(text)), soft_wrap=True)
+        self._console.print(Text(clean(text)), soft_wrap=True)
 
     def _picture(self) -> Table:
-        total = self._total()
+        """The bar beside the line, or above it where the terminal is too narrow for both."""
+        told = self._tally.describe(self._clock())
+        width = self._console.width
         grid = Table.grid(padding=(0, 1))
-        grid.add_column(width=24)
-        grid.add_column(overflow="ellipsis", no_wrap=True)
-        pulsing = total is None
-        bar = ProgressBar(
-            total=None if pulsing else max(total or 1, 1),
-            completed=self._tally.done,
-            pulse=pulsing,
-            width=24,
-        )
-        grid.add_row(bar, Text(self._tally.describe(time.monotonic())))
+        if _BAR_WIDTH + 1 + len(told) <= width:
+            grid.add_row(self._bar(_BAR_WIDTH), Text(told))
+        else:
+            grid.add_row(self._bar(min(width, _WIDE_BAR_WIDTH)))
+            grid.add_row(Text(told))
         return grid
+
+    def _bar(self, width: int) -> ProgressBar:
+        total = self._total()
+        return ProgressBar(
+            total=None if total is None else max(total, 1),
+            completed=self._tally.done,
+            pulse=total is None,
+            width=width,
+        )

@@ -85,7 +85,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "target", document["target"]
     yield "entries", f"{document['entries']:,}"
     yield "size", f"{format_size(sizes['logical'])} ({format_size(sizes['allocated'])} on disk)"
-    for name in ("quarantine", "tmp", "index", "foreign"):
+    for name in ("quarantine", "tmp", "foreign"):
         if sizes.get(name):
             yield name, format_size(sizes[name])
     for name, limit in document["limits"].items():
@@ -96,7 +96,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         "file system",
         fs.get("type", "unknown") + free + (", network" if fs.get("network") else ""),
     )
-    yield "index", document["index"]["state"]
+    held = f", {format_size(sizes['index'])}" if sizes.get("index") else ""
+    yield "index", document["index"]["state"] + held
     if run := document.get("last_run"):
         yield "last run", _run(run)
 
