@@ -35,7 +35,7 @@ def _warm_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "store", document.get("store", "")
     if document.get("warnings"):
         total = len(document["warnings"]) + document.get("warnings_omitted", 0)
-        yield "warnings", count(total, "warning")
+        yield "warnings", f"{total:,}"
     if "run" in document:
         yield "run", document["run"]
 

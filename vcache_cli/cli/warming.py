@@ -13,6 +13,7 @@ from vcache_cli.cli.output import Output, is_rich
 from vcache_cli.cli.progress import Progress, item_line, open_progress
 from vcache_cli.cli.text import count
 from vcache_cli.errors import AccessError, StoreFullError, VcacheError
+from vcache_cli.items import Kind
 from vcache_cli.outcome import Outcome, Status
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ def run_warm(
             raise error
         summary = run.summary()
     fields = summary.as_json()
-    if videos := fields["skips"].get("video"):
-        output.say(f"{count(videos, 'video')} skipped: videos are not warmed yet")
+    if watcher.videos:
+        output.say(f"{count(watcher.videos, 'video')} skipped: videos are not warmed yet")
     document = envelope("warm", fields, store=wanted.store)
     return document, _worst(explain(error) if error else None, _failed(fields))
 
@@ -79,6 +80,8 @@ class Watcher:
         self._lines = 0
         self.seen = 0
         """Outcomes so far."""
+        self.videos = 0
+        """Skipped ones that had no line of their own."""
 
     def see(self, outcome: Outcome) -> None:
         """Take one Outcome."""
@@ -99,8 +102,11 @@ class Watcher:
             return []
         source = outcome.item.source
         lines = [f"{source}: warning: {each.kind}: {each.message}" for each in outcome.notices]
-        named = outcome.status is Status.SKIPPED and outcome.item.explicit
-        return [*lines, item_line(outcome)] if named or self._output.verbose else lines
+        skipped = outcome.status is Status.SKIPPED
+        if self._output.verbose or (skipped and outcome.item.explicit):
+            return [*lines, item_line(outcome)]
+        self.videos += skipped and outcome.kind is Kind.VIDEO
+        return lines
 
     def _failed(self, outcome: Outcome) -> list[str]:
         """One line; none for the items in flight where the error that ends the run says it all."""
