@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, SupportsIndex, TypeVar, cast
 
 from vcache_cli.store.flight import SingleFlight
-from vcache_cli.store.recency import Held, Recency, whole_number
+from vcache_cli.store.recency import ABSENT, Recency, Released, unhashable, whole_number
 
 __all__ = ["ByteLru", "LruStats"]
 
@@ -100,40 +100,48 @@ class ByteLru(Generic[K, V]):
         Raises:
             TypeError: `key` is not hashable.
         """
-        order = self._order
-        dropped = None
-        with self._lock:
-            held = order.find(key)
-            if held is None:
+        lock = self._lock
+        lock.acquire()  # `with` takes as long as all the rest of a hit
+        try:
+            order = self._order
+            try:
+                value = order.values.get(key, ABSENT)
+            except TypeError as error:
+                raise unhashable(key, error) from error
+            if value is ABSENT:
                 self._misses += 1
+                found: V | D | None = default
             else:
-                order.entries.move_to_end(key)
+                order.values.move_to_end(key)
                 self._hits += 1
-            if order.idle_seconds:
-                dropped = order.sweep(held)
-        if dropped:
-            self._tell(dropped)
-        return default if held is None else held.value
+                found = value
+            if not order.idle_seconds:
+                return found
+            dropped = self._sweep_after(key, found=value is not ABSENT)
+        finally:
+            lock.release()
+        self._tell(dropped)
+        return found
 
     def peek(self, key: K, default: D | None = None) -> V | D | None:
         """The value, or `default`; moves no order, clock or counter."""
         with self._lock:
-            held = self._order.find(key)
-        return default if held is None else held.value
+            value = self._order.find(key)
+        return default if value is ABSENT else value
 
     def __contains__(self, key: object) -> bool:
         """True where `peek` finds something."""
         with self._lock:
-            return self._order.find(cast("K", key)) is not None
+            return self._order.find(cast("K", key)) is not ABSENT
 
     def __len__(self) -> int:
         """Entries held."""
-        return len(self._order.entries)
+        return len(self._order.values)
 
     def keys(self) -> list[K]:
         """The keys, least recently used first; a copy."""
         with self._lock:
-            return list(self._order.entries)
+            return list(self._order.values)
 
     # --- changing ----------------------------------------------------------------------------
 
@@ -149,13 +157,14 @@ class ByteLru(Generic[K, V]):
             ValueError: `size_bytes` is negative.
         """
         order = self._order
-        held = Held(value, whole_number("size_bytes", size_bytes))
+        size = whole_number("size_bytes", size_bytes)
         with self._lock:
             old = order.find(key)
-            dropped = order.sweep()
-            fits = order.takes(held.size_bytes)
+            now = order.now()
+            dropped = order.sweep(now)
+            fits = order.takes(size)
             if fits:
-                old = order.insert(key, held)
+                order.insert(key, value, size, now)
                 crowded = order.make_room()
                 self._evictions += len(crowded)
                 dropped += crowded
@@ -165,34 +174,31 @@ class ByteLru(Generic[K, V]):
 
     def touch(self, key: K) -> bool:
         """Make `key` the most recently used, count nothing; False where it is not held."""
-        order = self._order
         with self._lock:
-            held = order.find(key)
-            if held is not None:
-                order.entries.move_to_end(key)
-            dropped = order.sweep(held)
+            found = self._order.find(key) is not ABSENT
+            dropped = self._sweep_after(key, found=found)
         self._tell(dropped)
-        return held is not None
+        return found
 
     def remove(self, key: K) -> V | None:
         """Take `key` out; its value, or None. No eviction."""
         with self._lock:
-            held = self._order.take(key)
-        return None if held is None else held.value
+            value = self._order.take(key)
+        return None if value is ABSENT else value
 
     def clear(self) -> int:
         """Drop everything, keep the counters; bytes freed."""
         with self._lock:
-            entries, freed = self._order.take_all()
-        entries.clear()
+            held, freed = self._order.take_all()
+        del held  # outside the lock
         return freed
 
     def collect(self) -> int:
         """Drop what is idle; bytes freed."""
         with self._lock:
-            dropped = self._order.sweep()
+            dropped = self._order.sweep(self._order.now())
         self._tell(dropped)
-        return sum(held.size_bytes for _, held in dropped)
+        return sum(size_bytes for _, _, size_bytes in dropped)
 
     def get_or_compute(self, key: K, compute: Callable[[], tuple[V, int]]) -> V:
         """The value, or what `compute` gives, in one flight: those who ask meanwhile share it.
@@ -202,23 +208,30 @@ class ByteLru(Generic[K, V]):
             compute: value and size in bytes. No lock is held while it runs. What it raises
                 reaches everyone who waited, and nothing is kept.
         """
-        found = self.get(key, _ABSENT)
-        if not isinstance(found, _Absent):
+        found = self.get(key, ABSENT)
+        if found is not ABSENT:
             return cast("V", found)
         return self._flights.run(key, lambda: self._compute(key, compute))
 
     def _compute(self, key: K, compute: Callable[[], tuple[V, int]]) -> V:
-        landed = self.peek(key, _ABSENT)  # another leader may have landed since our miss
-        if not isinstance(landed, _Absent):
+        landed = self.peek(key, ABSENT)  # another leader may have landed since our miss
+        if landed is not ABSENT:
             return cast("V", landed)
         value, size_bytes = compute()
         self.put(key, value, size_bytes)
         return value
 
-    def _tell(self, dropped: Iterable[tuple[K, Held[V]]]) -> None:
+    def _sweep_after(self, key: K, *, found: bool) -> Released[K, V]:
+        """Refresh `key` where it was found, then drop what is idle. Under the lock."""
+        now = self._order.now()
+        if found:
+            self._order.refresh(key, now)
+        return self._order.sweep(now)
+
+    def _tell(self, dropped: Released[K, V]) -> None:
         if self._on_evict is not None:
-            for key, held in dropped:
-                self._on_evict(key, held.value, held.size_bytes)
+            for key, value, size_bytes in dropped:
+                self._on_evict(key, value, size_bytes)
 
     # --- counts ------------------------------------------------------------------------------
 
@@ -261,13 +274,6 @@ class ByteLru(Generic[K, V]):
         """The counts now. Takes no lock."""
         bytes_now, bytes_bound = self._order.total_bytes, self._order.max_bytes
         return LruStats(self._hits, self._misses, self._evictions, bytes_now, bytes_bound)
-
-
-class _Absent:
-    """Tells a missing value from a value that is None."""
-
-
-_ABSENT = _Absent()
 
 
 def _empty(

@@ -5,23 +5,25 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, SupportsIndex, TypeVar
+from enum import Enum
+from typing import Final, Generic, SupportsIndex, TypeVar
 
-__all__ = ["Held", "Recency", "whole_number"]
+__all__ = ["ABSENT", "Absent", "Recency", "Released", "unhashable", "whole_number"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Held(Generic[V]):
-    """A value in a cache."""
+class Absent(Enum):
+    """Tells a missing value from a value that is None."""
 
-    __slots__ = ("size_bytes", "used_seconds", "value")
+    ABSENT = 0
 
-    def __init__(self, value: V, size_bytes: int) -> None:
-        self.value = value
-        self.size_bytes = size_bytes
-        self.used_seconds = 0.0
+
+ABSENT: Final = Absent.ABSENT
+
+Released = list[tuple[K, V, int]]
+"""What left a cache: keys, values and their sizes in bytes, oldest first."""
 
 
 class Recency(Generic[K, V]):
@@ -35,7 +37,16 @@ class Recency(Generic[K, V]):
         clock: seconds.
     """
 
-    __slots__ = ("clock", "entries", "idle_seconds", "max_bytes", "max_entries", "total_bytes")
+    __slots__ = (
+        "_sizes_bytes",
+        "_used_seconds",
+        "clock",
+        "idle_seconds",
+        "max_bytes",
+        "max_entries",
+        "total_bytes",
+        "values",
+    )
 
     def __init__(
         self,
@@ -48,19 +59,22 @@ class Recency(Generic[K, V]):
         self.max_entries = max_entries
         self.idle_seconds = idle_seconds
         self.clock = clock
-        self.entries: OrderedDict[K, Held[V]] = OrderedDict()
+        self.values: OrderedDict[K, V] = OrderedDict()
         self.total_bytes = 0
+        # Apart, as a hit needs neither: at a million keys the memory touched is the time taken.
+        self._sizes_bytes: dict[K, int] = {}
+        self._used_seconds: dict[K, float] = {}
 
-    def find(self, key: K) -> Held[V] | None:
-        """What is held under `key`; nothing moves.
+    def find(self, key: K) -> V | Absent:
+        """What is held under `key`, or `ABSENT`; nothing moves.
 
         Raises:
             TypeError: `key` is not hashable.
         """
         try:
-            return self.entries.get(key)
+            return self.values.get(key, ABSENT)
         except TypeError as error:
-            raise TypeError(f"`key` must be hashable, got {type(key).__name__}: {error}") from error
+            raise unhashable(key, error) from error
 
     def takes(self, size_bytes: int) -> bool:
         """True where a value of that size can be held at all."""
@@ -68,60 +82,72 @@ class Recency(Generic[K, V]):
             return False
         return self.max_bytes is None or size_bytes <= self.max_bytes
 
-    def insert(self, key: K, held: Held[V]) -> Held[V] | None:
-        """Put `held` at the young end; what it replaced."""
-        if self.idle_seconds:
-            held.used_seconds = self.clock()
-        old = self.entries.get(key)
-        self.entries[key] = held
-        self.total_bytes += held.size_bytes
-        if old is not None:
-            self.entries.move_to_end(key)
-            self.total_bytes -= old.size_bytes
-        return old
+    def now(self) -> float:
+        """The time, where anything idles."""
+        return self.clock() if self.idle_seconds else 0.0
 
-    def make_room(self) -> list[tuple[K, Held[V]]]:
+    def insert(self, key: K, value: V, size_bytes: int, now: float) -> None:
+        """Put `value` at the young end, in place of what was there."""
+        self.total_bytes += size_bytes - self._sizes_bytes.get(key, 0)
+        self._sizes_bytes[key] = size_bytes
+        self.values[key] = value
+        self.refresh(key, now)
+
+    def refresh(self, key: K, now: float) -> None:
+        """Move `key`, which is held, to the young end and set its clock."""
+        self.values.move_to_end(key)
+        if self.idle_seconds:
+            self._used_seconds[key] = now
+
+    def make_room(self) -> Released[K, V]:
         """Take out the oldest until the bounds hold; the newest stays, as it fits by itself."""
         out = []
         while (self.max_bytes is not None and self.total_bytes > self.max_bytes) or (
-            self.max_entries is not None and len(self.entries) > self.max_entries
+            self.max_entries is not None and len(self.values) > self.max_entries
         ):
             out.append(self._take_oldest())
         return out
 
-    def sweep(self, wanted: Held[V] | None = None) -> list[tuple[K, Held[V]]]:
-        """Set the clock of `wanted`, then take out what is idle: it stands at the old end."""
-        if not self.idle_seconds:
-            return []
-        now = self.clock()
-        if wanted is not None:
-            wanted.used_seconds = now
-        out = []
-        while self.entries:
-            oldest = next(iter(self.entries.values()))
-            if now - oldest.used_seconds < self.idle_seconds:
-                break
-            out.append(self._take_oldest())
+    def sweep(self, now: float) -> Released[K, V]:
+        """Take out what is idle: it stands at the old end."""
+        out: Released[K, V] = []
+        if self.idle_seconds:
+            while self.values:
+                if now - self._used_seconds[next(iter(self.values))] < self.idle_seconds:
+                    break
+                out.append(self._take_oldest())
         return out
 
-    def take(self, key: K) -> Held[V] | None:
-        """Take `key` out; what was there."""
-        held = self.find(key)
-        if held is not None:
-            del self.entries[key]
-            self.total_bytes -= held.size_bytes
-        return held
+    def take(self, key: K) -> V | Absent:
+        """Take `key` out; what was there, or `ABSENT`."""
+        value = self.find(key)
+        if value is not ABSENT:
+            del self.values[key]
+            self._forget(key)
+        return value
 
-    def take_all(self) -> tuple[OrderedDict[K, Held[V]], int]:
-        """Take everything out, in one step; entries and their bytes."""
-        entries, self.entries = self.entries, OrderedDict()
-        freed, self.total_bytes = self.total_bytes, 0
-        return entries, freed
+    def take_all(self) -> tuple[list[object], int]:
+        """Take everything out, in one step; what held it, to be freed, and its bytes."""
+        held, freed = [self.values, self._sizes_bytes, self._used_seconds], self.total_bytes
+        self.values, self._sizes_bytes, self._used_seconds = OrderedDict(), {}, {}
+        self.total_bytes = 0
+        return held, freed
 
-    def _take_oldest(self) -> tuple[K, Held[V]]:
-        key, held = self.entries.popitem(last=False)
-        self.total_bytes -= held.size_bytes
-        return key, held
+    def _take_oldest(self) -> tuple[K, V, int]:
+        key, value = self.values.popitem(last=False)
+        return key, value, self._forget(key)
+
+    def _forget(self, key: K) -> int:
+        size_bytes = self._sizes_bytes.pop(key)
+        self.total_bytes -= size_bytes
+        if self.idle_seconds:
+            del self._used_seconds[key]
+        return size_bytes
+
+
+def unhashable(key: object, error: TypeError) -> TypeError:
+    """What to raise where looking `key` up raised `error`."""
+    return TypeError(f"`key` must be hashable, got {type(key).__name__}: {error}")
 
 
 def whole_number(name: str, value: SupportsIndex) -> int:
