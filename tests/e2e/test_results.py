@@ -140,3 +140,22 @@ def test_a_model_of_the_local_hub_cache_has_the_same_keys(
     missing = vcache(*args, env={"HF_HUB_CACHE": str(tmp_path)})
     assert missing.code == 15
     assert "acme/tiny-siglip" in missing.document["error"]["message"]
+
+
+def test_equal_provenance_gives_equal_bytes(media: Path, tiny_siglip: Path, tmp_path: Path) -> None:
+    made = []
+    for name in ("one", "two"):
+        args = ("warm", media, "-m", tiny_siglip, "-s", tmp_path / name, "--backend", "numpy")
+        flags = ("--batch-size", "4", "--workers", "1")
+        run = vcache(*args, *flags, env={"SOURCE_DATE_EPOCH": "1700000000"})
+        assert run.code == 0
+        made.append({key: path.read_bytes() for key, path in entries(tmp_path / name).items()})
+    assert made[0] == made[1]
+    assert made[0]
+
+
+def test_a_store_can_be_moved(corpus: Path, tiny_siglip: Path, warmed: Path) -> None:
+    moved = warmed.rename(warmed.with_name("elsewhere"))
+    args = ("warm", corpus, "-m", tiny_siglip, "-s", moved, "--json")
+    again = vcache(*args)
+    assert (again.code, again.items["stored"], again.document["bytes"]["read"]) == (0, 0, 0)
