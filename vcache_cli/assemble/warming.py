@@ -132,7 +132,7 @@ class WarmRun:
             raise self._pass.error
         if self._totals.skipped == self._totals.done and not self._stopped:
             raise NothingToDoError(
-                f"no picture among {self._totals.done} files",
+                f"none of {self._totals.done} files found is a picture",
                 hint="files are judged by their first bytes; --verbose names each",
             )
         self._complete = not self._stopped
