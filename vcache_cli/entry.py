@@ -58,7 +58,7 @@ class Entry:
     tensors: Mapping[str, Tensor]
     provenance: Provenance = field(default_factory=Provenance)
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """The file's own metadata, as read; empty before an entry is written."""
+    """The file's own metadata, as read; before an entry is written, what its layout asks for."""
 
     @property
     def recipe(self) -> Mapping[str, Any]:

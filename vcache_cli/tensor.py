@@ -129,6 +129,21 @@ class Tensor:
         flat = little.reshape(-1).view(np.uint8)
         return cls(name, tuple(array.shape), flat.data if flat.size else b"")
 
+    @classmethod
+    def from_mlx(cls, array: Any) -> Tensor:  # noqa: ANN401  mlx ships no usable type for its arrays
+        """A copy of the elements of an `mlx.core.array`, in its own dtype; evaluates it.
+
+        Raises:
+            ValueError: a dtype that safetensors has no name for.
+        """
+        import mlx.core as mx
+        import numpy as np
+
+        if array.dtype != mx.bfloat16:
+            return cls.from_numpy(np.array(array))
+        bits = np.array(array.reshape(-1).view(mx.uint16))
+        return cls("BF16", tuple(array.shape), bits.data.cast("B") if bits.size else b"")
+
 
 @cache
 def _array_class() -> type[NDArray[Any]]:

@@ -47,6 +47,11 @@ class Layout(Protocol):
         ...
 
     @property
+    def checksum_required(self) -> bool:
+        """False where a file may lack its checksum: the consumer's own, beside those of ours."""
+        ...
+
+    @property
     def shards(self) -> tuple[str, ...]:
         """Names of the directories, directly below the root, that hold entries."""
         ...

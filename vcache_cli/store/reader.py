@@ -103,7 +103,7 @@ def _read_open(files: FileOps, fd: int, relative: str, layout: Layout) -> Entry:
         have += _fill(files, fd, buffer[have:end])
     raw = bytes(buffer[LENGTH_BYTES:end])
     header = parse_header(raw, size_bytes - end, limits)
-    if field is None:
+    if field is None or not (layout.checksum_required or field in header.metadata):
         if have < size_bytes:
             _fill(files, fd, buffer[have:])
     else:

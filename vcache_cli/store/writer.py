@@ -53,9 +53,7 @@ def pack_entry(entry: Entry, layout: Layout) -> Packed:
         metadata = {**metadata, field: BLANK.decode("ascii")}
     names = canonical_order({name: tensor.dtype for name, tensor in tensors.items()})
     header = build_header(
-        metadata,
-        {name: (tensors[name].dtype, tensors[name].shape) for name in names},
-        alignment_bytes=layout.limits.alignment_bytes,
+        metadata, {name: (tensors[name].dtype, tensors[name].shape) for name in names}
     )
     data = [memoryview(tensors[name].data).cast("B") for name in names if tensors[name].size_bytes]
     size_bytes = len(header) + sum(map(len, data))

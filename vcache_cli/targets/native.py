@@ -58,6 +58,11 @@ class NativeLayout:
         return "vcache.xxh3_128"
 
     @property
+    def checksum_required(self) -> bool:
+        """Always: nobody else writes such files."""
+        return True
+
+    @property
     def shards(self) -> tuple[str, ...]:
         """The 256 directories by the key's first two digits."""
         return _SHARDS
