@@ -73,6 +73,11 @@ class DiskStore:
             self._publisher.learn_shards()
             _sweep_dead_temps(root, time.time())
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickles as a store that the other process opens anew, in the same mode."""
+        mode = "r" if self._publisher is None else "w"
+        return _reopen, (type(self), self.root, mode, self._files)
+
     # --- reading -----------------------------------------------------------------------------
 
     def get(self, key: str) -> Entry | None:
@@ -170,6 +175,13 @@ class DiskStore:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _reopen(
+    kind: type[DiskStore], root: StoreRoot, mode: Literal["r", "w"], files: FileOps
+) -> DiskStore:
+    """What a pickled store is in the other process."""
+    return kind(root, mode=mode, files=files)
 
 
 def _sweep_dead_temps(root: StoreRoot, now: float) -> None:
