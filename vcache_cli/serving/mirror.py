@@ -148,7 +148,7 @@ class HashMirror(Generic[V]):
         """Bytes of the payloads that this side believes both to hold."""
         return self._cache.total_bytes
 
-    def keys(self) -> list[Hashable]:
+    def hashes(self) -> list[Hashable]:
         """The hashes, least recently used first: equal on both sides unless they drifted."""
         return self._cache.keys()
 
