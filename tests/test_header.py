@@ -130,6 +130,14 @@ SEED = build_header(
 ) + bytes(43)
 
 
+def test_minus_zero_is_no_whole_number() -> None:
+    """Python reads ``-0`` as 0, the reference as a fraction, which it refuses."""
+    changed = SEED.replace(b'"data_offsets":[0,', b'"data_offsets":[-0,', 1).replace(b"  ", b" ", 1)
+    assert len(changed) == len(SEED)
+    assert not accepted_by_reference(changed)
+    assert not accepted(changed)
+
+
 @given(st.data())
 def test_a_mutated_header_is_refused_or_taken_by_the_reference_too(data: st.DataObject) -> None:
     changed = bytearray(SEED)

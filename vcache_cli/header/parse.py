@@ -1,40 +1,21 @@
-"""Strict codec of safetensors headers: what is read is checked before any library sees it.
-
-The format allows less than its readers accept: a negative or fractional shape, overlapping
-tensors and duplicate keys are taken by some of them, and one of these crashes the process at
-the next operation. So an accepted header here is a subset of what every known reader accepts.
-"""
+"""Reading a header: anything that the format or the limits do not allow is refused."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.errors import InvalidEntryError
+from vcache_cli.header.limits import LENGTH_BYTES, Header, HeaderLimits, TensorSpec
 from vcache_cli.tensor import ITEMSIZE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import NoReturn
 
-__all__ = [
-    "LENGTH_BYTES",
-    "Header",
-    "HeaderLimits",
-    "TensorSpec",
-    "build_header",
-    "canonical_order",
-    "header_length",
-    "parse_header",
-]
-
-LENGTH_BYTES: Final = 8
-"""Bytes of the little-endian length that a file starts with."""
+__all__ = ["header_length", "parse_header"]
 
 _MAX_SIDE: Final = 2**31
 _MAX_BITS: Final = 2**63
@@ -43,49 +24,6 @@ _MAX_BITS: Final = 2**63
 
 _TEXT: Final = frozenset({str})
 _SPEC_KEYS: Final = ("dtype", "shape", "data_offsets")
-
-
-@dataclass(frozen=True, slots=True)
-class HeaderLimits:
-    """What a layout's files may hold; anything beyond is not an entry."""
-
-    max_header_bytes: int = 65_536
-    """Longest JSON header, bytes, padding included."""
-    max_tensors: int = 64
-    max_ndim: int = 8
-    max_file_bytes: int = 2 * 1024**3
-    """Largest file, bytes."""
-    alignment_bytes: int = 64
-    """The tensors' data starts at a multiple of this."""
-    name_pattern: str = r"[a-z0-9_.]{1,64}"
-    """What a tensor's name matches, whole."""
-    dtypes: frozenset[str] = frozenset({"BF16", "F16", "F32", "I32", "I64", "U8", "U32", "BOOL"})
-    foreign_dtypes: bool = False
-    """Tensors of other dtypes may lie there too; their sizes are not checked against a shape."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
-    """Where one tensor lies."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int
-    """First byte, counted from the end of the header."""
-    end: int
-    """One past the last byte, counted from the end of the header."""
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """A checked header."""
-
-    metadata: Mapping[str, str]
-    tensors: tuple[TensorSpec, ...]
-    """In the order in which they lie in the file."""
-    data_start: int = field(default=0)
-    """Where the tensors' data starts in the file, bytes."""
 
 
 def _reject(message: str) -> NoReturn:
@@ -156,6 +94,8 @@ def _load_table(raw: bytes) -> dict[str, Any]:
         _reject(f"header is not valid JSON: more after {end}")
     if "\\u" in text:
         _check_surrogates(pairs)
+    if "-0" in text and _SIGNED_ZERO.search(text):  # a date has the first, too
+        _check_zeros(text)
     return _table(pairs, "the header")
 
 
@@ -165,6 +105,9 @@ _SCAN: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder(
 """Parses in C: an object comes as a tuple of pairs, so that none is lost, an array as a list."""
 
 
+_SIGNED_ZERO: Final = re.compile(r"[\[,:\s]-0")
+
+
 def _table(pairs: object, what: str) -> dict[str, Any]:
     if not isinstance(pairs, tuple):
         _reject(f"{what} is not a JSON object")
@@ -172,6 +115,20 @@ def _table(pairs: object, what: str) -> dict[str, Any]:
     if len(table) != len(pairs):
         _reject(f"{what} has a key twice")
     return table
+
+
+def _check_zeros(text: str) -> None:
+    """Refuse ``-0``: a whole number here, a fraction to other parsers. Other signs show later."""
+    try:
+        json.loads(text, parse_int=_natural)
+    except ValueError as error:
+        _reject(f"header is not valid JSON: {error}")
+
+
+def _natural(digits: str) -> int:
+    if digits.startswith("-"):
+        raise ValueError(f"negative number {digits}")
+    return int(digits)
 
 
 def _check_surrogates(value: object) -> None:
@@ -246,38 +203,3 @@ def _check_cover(specs: list[TensorSpec], payload_bytes: int) -> None:
         position = spec.end
     if position != payload_bytes:
         _reject(f"tensors cover {position} bytes, the file holds {payload_bytes}")
-
-
-def canonical_order(names_and_dtypes: Mapping[str, str]) -> list[str]:
-    """Names by descending itemsize, then name, so that every tensor is aligned without holes.
-
-    >>> canonical_order({"b": "U8", "a": "F32", "c": "I64"})
-    ['c', 'a', 'b']
-    """
-    return sorted(
-        names_and_dtypes, key=lambda name: (-ITEMSIZE_BYTES[names_and_dtypes[name]], name)
-    )
-
-
-def build_header(
-    metadata: Mapping[str, str],
-    tensors: Mapping[str, tuple[str, tuple[int, ...]]],
-    *,
-    alignment_bytes: int = 64,
-) -> bytes:
-    """Length and JSON header of a file that holds `tensors` in the order given.
-
-    Args:
-        metadata: string to string; written with sorted keys.
-        tensors: name to (dtype, shape), in file order.
-        alignment_bytes: the header is padded with spaces so that the data starts at a multiple.
-    """
-    table: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))} if metadata else {}
-    position = 0
-    for name, (dtype, shape) in tensors.items():
-        end = position + math.prod(shape) * ITEMSIZE_BYTES[dtype]
-        table[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [position, end]}
-        position = end
-    body = json.dumps(table, separators=(",", ":"), ensure_ascii=True).encode("ascii")
-    body += b" " * (-(LENGTH_BYTES + len(body)) % alignment_bytes)
-    return len(body).to_bytes(LENGTH_BYTES, "little") + body
