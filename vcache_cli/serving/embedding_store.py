@@ -20,7 +20,7 @@ from vcache_cli.serving.embedding_entries import (
     PixelCacheEntry,
     PixelOnlyCacheEntry,
 )
-from vcache_cli.targets.native import native_key
+from vcache_cli.targets import native_key
 from vcache_cli.tensor import Tensor
 
 __all__ = ["EmbeddingStore", "KeyRule", "native_rule", "pack_numpy"]
@@ -29,7 +29,7 @@ EntryT = TypeVar("EntryT", PixelCacheEntry, PixelOnlyCacheEntry, EncodingCacheEn
 KeyRule: TypeAlias = Callable[[Stage, str], tuple[str, Provenance]]
 """From a stage and the SHA-256 of a source to the tier's key and what an entry says of itself."""
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 _COUNTS: Final = frozenset({"first_token"})
 _SECONDS: Final = frozenset({"encoding_time", "processing_time"})
 _GROUP: Final = "extra_kwargs"
@@ -78,6 +78,7 @@ class EmbeddingStore:
         rule: names the entries, such as `native_rule`.
         pack: from an array of the server's to a tensor.
         unpack: back, such as `Tensor.mlx`.
+        read_only: write nothing.
     """
 
     def __init__(
@@ -87,26 +88,36 @@ class EmbeddingStore:
         *,
         pack: Callable[[Any], Tensor] = pack_numpy,
         unpack: Callable[[Tensor], Any] = Tensor.numpy,
+        read_only: bool = False,
     ) -> None:
         self._tier = tier
         self._rule = rule
         self._pack = pack
         self._unpack = unpack
+        self._read_only = read_only
         self._lock = threading.Lock()
-        self._errors = 0
+        self._failures = 0
 
     @property
-    def errors(self) -> int:
-        """Entries that the tier could not keep: disk full, read-only, a name it does not allow."""
-        return self._errors
+    def failures(self) -> int:
+        """Entries that could not be written, such as on a full disk; the first one is logged."""
+        return self._failures
 
     def get(self, kind: type[EntryT], stage: Stage, source_sha256: str) -> EntryT | None:
         """The entry; None where it is absent, damaged or holds other tensors than `kind` takes."""
-        found = self._tier.get(self._rule(stage, source_sha256)[0])
-        return None if found is None else self._entry(kind, found.tensors)
+        key = self._rule(stage, source_sha256)[0]
+        found = self._tier.get(key)
+        if found is None or found.stage is not stage:
+            return None
+        touch = getattr(self._tier, "touch", None)
+        if touch is not None:
+            touch(key)
+        return self._entry(kind, found.tensors)
 
     def put(self, entry: EntryT, stage: Stage, source_sha256: str) -> bool:
         """Keep the entry; False where it cannot be kept. Never raises for that."""
+        if self._read_only:
+            return False
         try:
             tensors = dict(self._tensors(entry))
         except (TypeError, ValueError):  # not made of arrays: memory keeps it
@@ -116,10 +127,10 @@ class EmbeddingStore:
             self._tier.put(Entry(key, stage, tensors, provenance))
         except (VcacheError, OSError) as error:
             with self._lock:
-                self._errors += 1
-                first = self._errors == 1
+                self._failures += 1
+                first = self._failures == 1
             if first:
-                _LOG.warning("an entry is kept in memory only: %s", error)
+                _log.warning("an entry is kept in memory only: %s", error)
             return False
         return True
 

@@ -22,7 +22,7 @@ __all__ = [
 
 V = TypeVar("V")
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class MultiModalCacheMissError(VcacheError, RuntimeError):
@@ -164,7 +164,7 @@ class HashMirror(Generic[V]):
         with self._lock:
             first, self._warned = not self._warned, True
         if first and self.capacity_bytes:
-            _LOG.warning(
+            _log.warning(
                 "an item of %d bytes is larger than the whole cache of %d bytes: served uncached",
                 size_bytes,
                 self.capacity_bytes,
