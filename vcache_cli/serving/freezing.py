@@ -124,9 +124,8 @@ def _foreign_bytes(name: str, root: object, array: NDArray[Any]) -> int:
                 return view.nbytes
     except (TypeError, BufferError):  # no buffer: nobody knows more than the array
         return array.nbytes
-    raise ValueError(
-        f"`{name}` lies in the memory of a `{type(root).__name__}`, which stays writable; use a copy"
-    )
+    kind = type(root).__name__
+    raise ValueError(f"`{name}` lies in the memory of a `{kind}`, which stays writable; use a copy")
 
 
 def _is_foreign_array(value: object) -> bool:
