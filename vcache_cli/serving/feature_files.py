@@ -192,10 +192,11 @@ class FeatureFiles:
     def _publish(self, key: str, packed: Packed) -> None:
         with self._placing:
             directories = self._publisher.publish(packed)
-            self._touch(key, time.time_ns())
+            now = time.time_ns()
+            self._touch(key, now)
         self._publisher.sync(directories)
         with self._lock, contextlib.suppress(FileNotFoundError):
-            self._ledger.add(key, os.lstat(self._path(key)))
+            self._ledger.add(key, os.lstat(self._path(key)), now)
 
     # --- the whole ---------------------------------------------------------------------------
 
