@@ -267,6 +267,8 @@ VARIANTS = {  # many kinds first, so that a small corpus is varied too
     "jpeg-exif3": held(3),
     "png-grey-alpha": Variant(".png", lambda image: faded(ImageOps.grayscale(image)), {}),
     "jpeg-exif8": held(8),
+    "jpeg2000": Variant(".jp2", rgb, {"quality_mode": "rates", "quality_layers": [20]}),
+    "ico": Variant(".ico", rgb, {}),
 }
 
 MEDIA: tuple[tuple[str, str, Scene, tuple[int, int]], ...] = (

@@ -41,14 +41,14 @@ def vision_config(checkpoint: Checkpoint, family: str) -> Mapping[str, Any]:
     found = nested if isinstance(nested, dict) else config if alone else None
     if found is None:
         raise ModelError(
-            f"{checkpoint.label}: expected a `vision_config`, or `model_type` "
+            f"{checkpoint.folder}: expected a `vision_config`, or `model_type` "
             f"`{family}_vision_model`, in config.json; found `model_type` "
             f"`{config.get('model_type')}` without a vision part",
             hint="give a checkpoint that has a vision tower",
         )
     kind = found.get("model_type", family)
     if kind not in {family, f"{family}_vision_model"}:
-        raise ModelError(f"{checkpoint.label}: expected a {family} vision part, found `{kind}`")
+        raise ModelError(f"{checkpoint.folder}: expected a {family} vision part, found `{kind}`")
     return found
 
 
@@ -64,19 +64,19 @@ def common_settings(
     for name, value in merged.items():
         if not _is_sensible(value, defaults[name]):
             raise ModelError(
-                f"{checkpoint.label}: config.json: expected `{name}` like {defaults[name]!r}, "
+                f"{checkpoint.folder}: config.json: expected `{name}` like {defaults[name]!r}, "
                 f"found {value!r}"
             )
     activation = ACTIVATION_NAMES.get(merged["hidden_act"])
     if activation is None:
         raise ModelError(
-            f"{checkpoint.label}: config.json: expected `hidden_act` as one of "
+            f"{checkpoint.folder}: config.json: expected `hidden_act` as one of "
             f"{', '.join(ACTIVATION_NAMES)}, found {merged['hidden_act']!r}"
         )
     heads, hidden, side = (merged[name] for name in _SIZES)
     if hidden % heads or merged["image_size"] < side:
         raise ModelError(
-            f"{checkpoint.label}: config.json: expected heads that divide the hidden size and "
+            f"{checkpoint.folder}: config.json: expected heads that divide the hidden size and "
             f"patches inside the picture, found {heads} heads of {hidden} channels, patches of "
             f"{side} in {merged['image_size']} pixels"
         )
@@ -120,7 +120,7 @@ def find_prefix(checkpoint: Checkpoint, landmark: str, shapes: Shapes) -> str:
         return found[0]
     shown = ", ".join(f"`{prefix}{landmark}`" for prefix in found[:3]) or "none"
     raise ModelError(
-        f"{checkpoint.label}: expected one tensor `...{landmark}` among the "
+        f"{checkpoint.folder}: expected one tensor `...{landmark}` among the "
         f"{len(checkpoint.tensors)} of the checkpoint, found {shown}",
         hint="give a checkpoint whose weights hold one vision tower",
     )
@@ -143,13 +143,13 @@ def plan_tensors(
         place = checkpoint.tensors.get(prefix + name)
         if place is None:
             raise ModelError(
-                f"{checkpoint.label}: expected tensor `{prefix}{name}` {list(expected)}, "
+                f"{checkpoint.folder}: expected tensor `{prefix}{name}` {list(expected)}, "
                 "found no such tensor",
                 hint="the checkpoint is incomplete, or config.json is another model's",
             )
         if place.shape != expected or place.dtype not in FLOAT_DTYPES:
             raise ModelError(
-                f"{checkpoint.label}: expected tensor `{prefix}{name}` {list(expected)} in "
+                f"{checkpoint.folder}: expected tensor `{prefix}{name}` {list(expected)} in "
                 f"F32, F16 or BF16, found {list(place.shape)} in {place.dtype}",
                 hint="config.json and weights do not belong together, or the weights are quantised",
             )

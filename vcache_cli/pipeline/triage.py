@@ -40,7 +40,7 @@ class Triage:
         if not seen.source_sha256:
             reason = VIDEO_SKIPPED if seen.kind is Kind.VIDEO else NOT_MEDIA
             return Outcome(item, Status.SKIPPED, kind=seen.kind, failure=reason)
-        return self._failed_before(item, seen) or self._present(item, seen)
+        return self._present(item, seen) or self._failed_before(item, seen)
 
     def _failed_before(self, item: MediaItem, seen: Seen) -> Outcome | None:
         if self.retry_errors:
