@@ -19,6 +19,8 @@
     │   ├── ReadError                    the source could not be read
     │   ├── MediaError                   the source is not a picture or clip that we can decode
     │   └── EncodeError                  the encoder could not take the pixels
+    ├── MultiModalCacheMissError     -   serving: the receiver lacks a payload; send again
+    ├── MultiModalItemMissingError   -   serving: the sender lacks an item that must be sent
     └── InvalidEntryError            -   a file is not a valid entry: a miss and a finding
 
 Absence is ``None``; the failure of one item is a value (`ItemError` is turned into an

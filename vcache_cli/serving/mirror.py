@@ -199,6 +199,11 @@ def _configured_bytes(model_config: ModelConfig) -> int:
 
 
 def checked_hash(mm_hash: Hashable) -> Hashable:
+    """The hash itself.
+
+    Raises:
+        TypeError: it cannot be a key.
+    """
     try:
         hash(mm_hash)
     except TypeError as error:
