@@ -49,7 +49,6 @@ def leaf_bytes(payload: object, *, name: str = "payload") -> int:
         top = walk[-1]
         inner = _next_container(walk, finished)
         if inner is None:
-            entered.remove(id(top.container))
             finished[id(top.container)] = (top.container, top.total)  # held: ids stay unique
             walk.pop()
             if not walk:
