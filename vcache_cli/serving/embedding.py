@@ -201,9 +201,7 @@ class VisionEmbeddingCache:
 
     # --- one way in, one way out -------------------------------------------------------------
 
-    def _get(
-        self, level: EmbeddingLevel[EntryT], images: Images, *prompts: str
-    ) -> EntryT | None:
+    def _get(self, level: EmbeddingLevel[EntryT], images: Images, *prompts: str) -> EntryT | None:
         if not self.enabled or not images:
             return None
         source = source_of(images, *prompts)
