@@ -186,6 +186,15 @@ def test_row_close_flushes_then_refuses_and_misses(tmp_path: Path) -> None:
     cache.close()  # again does nothing
 
 
+def test_row_close_of_a_cache_without_a_directory() -> None:
+    cache = VisionFeatureSSDCache()
+    cache.put(image(1), MODEL, features(1))
+    cache.close()
+    cache.put(image(1), MODEL, features(1))
+    assert cache.get(image(1), MODEL) is None
+    assert cache.stats == {"hits": 0, "misses": 1, "saves": 1, "ssd_loads": 0, "errors": 0}
+
+
 # --- row 5: stats ----------------------------------------------------------------------------
 
 
@@ -320,7 +329,7 @@ def test_a_bad_argument_is_named_and_changes_nothing(
 @pytest.mark.parametrize(
     "bad",
     [{"max_memory_entries": -1}, {"max_memory_bytes": -1}, {"on_full": "never"}],
-    ids=["entries", "bytes", "on_full"],
+    ids=["entries", "memory", "on_full"],
 )
 def test_a_bad_bound_is_refused(tmp_path: Path, bad: dict[str, object]) -> None:
     for folder in (None, tmp_path):

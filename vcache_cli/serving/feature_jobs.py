@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from vcache_cli.entry import Entry
 from vcache_cli.items import Stage
@@ -16,32 +15,23 @@ from vcache_cli.targets import omlx_key
 if TYPE_CHECKING:
     from vcache_cli.serving.feature_files import FeatureFiles
 
-__all__ = ["FeatureCounters", "FeatureWrite", "writing"]
+__all__ = ["FeatureCounters", "entry_of", "writing"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FeatureWrite:
-    """Features, and the entry that their file will hold."""
+def entry_of(name: tuple[str, str], held: HeldFeatures) -> Entry:
+    """What the file of (model name, image hash) holds; the calling thread takes the bytes.
 
-    held: HeldFeatures
-    entry: Entry
-
-    @classmethod
-    def of(cls, name: tuple[str, str], held: HeldFeatures) -> Self:
-        """Take the bytes of `held`, in the calling thread, for (model name, image hash).
-
-        Raises:
-            ValueError: oMLX's files have no place for such a name or dtype.
-        """
-        model_name, image_hash = name
-        if not (model_name and image_hash):
-            raise ValueError("`image_hash` and `model_name` are not empty")
-        metadata = {"model_name": model_name, "image_hash": image_hash, ARRAYS_FIELD: held.kind}
-        if held.grid is not None:
-            metadata["grid_thw"] = json.dumps(held.grid)
-        key = omlx_key(model_name, image_hash)
-        entry = Entry(key, Stage.FEATURES, tensors_of(held), metadata=metadata)
-        return cls(held, entry)
+    Raises:
+        ValueError: oMLX's files have no place for such a name or dtype.
+    """
+    model_name, image_hash = name
+    if not (model_name and image_hash):
+        raise ValueError("`image_hash` and `model_name` are not empty")
+    metadata = {"model_name": model_name, "image_hash": image_hash, ARRAYS_FIELD: held.kind}
+    if held.grid is not None:
+        metadata["grid_thw"] = json.dumps(held.grid)
+    key = omlx_key(model_name, image_hash)
+    return Entry(key, Stage.FEATURES, tensors_of(held), metadata=metadata)
 
 
 class FeatureCounters:
@@ -65,11 +55,11 @@ class FeatureCounters:
 
 def writing(
     files: FeatureFiles, counters: FeatureCounters
-) -> Callable[[tuple[str, str], FeatureWrite], None]:
-    """What the writer's thread does; it does not know the cache, which may be forgotten."""
+) -> Callable[[tuple[str, str], Entry], None]:
+    """What the writer's thread does. It meets no MLX array, nor the cache, so that this can end."""
 
-    def write(_name: tuple[str, str], job: FeatureWrite) -> None:
-        if files.write(job.entry):
+    def write(_name: tuple[str, str], entry: Entry) -> None:
+        if files.write(entry):
             counters.add("saves")
 
     return write

@@ -8,6 +8,7 @@ import weakref
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+from vcache_cli.entry import Entry
 from vcache_cli.serving.feature_arrays import (
     ArrayKind,
     HeldFeatures,
@@ -15,9 +16,10 @@ from vcache_cli.serving.feature_arrays import (
     hold,
 )
 from vcache_cli.serving.feature_files import FeatureFiles
-from vcache_cli.serving.feature_jobs import FeatureCounters, FeatureWrite, writing
+from vcache_cli.serving.feature_jobs import FeatureCounters, entry_of, writing
 from vcache_cli.serving.write_behind import WriteBehind
 from vcache_cli.store.lru import ByteLru
+from vcache_cli.store.recency import whole_number
 from vcache_cli.targets import omlx_grid, omlx_key
 
 __all__ = ["VisionFeatureSSDCache"]
@@ -47,12 +49,13 @@ class VisionFeatureSSDCache:
         max_memory_entries: bound on the features in memory; 0 keeps none there.
         max_memory_bytes: bound on their bytes.
         on_full: what a put does while 32 writes or 512 MiB are waiting: ``wait`` for the disk, or
-            ``drop`` the write, counted in `drops`. Memory has the features in either case.
+            ``drop`` the write, counted in `drops`. Memory has the features in either case, the
+            disk then what it had before.
         arrays: what a get from the disk gives, where not what was put. Files that do not say
             give MLX arrays in a process that has loaded MLX, else numpy.
 
     Raises:
-        ValueError: a bound below 0, or another word.
+        TypeError, ValueError: a bound that is no number or below 0, or another word.
         RefusedError, UsageError, AccessError, OSError: `cache_dir` cannot be used.
     """
 
@@ -79,9 +82,10 @@ class VisionFeatureSSDCache:
         self._loads: dict[_Name, _Load] = {}
         self._closed = False
         self._files: FeatureFiles | None = None
-        self._writer: WriteBehind[_Name, FeatureWrite] | None = None
+        self._writer: WriteBehind[_Name, Entry] | None = None
         if cache_dir is not None:
-            files = FeatureFiles(cache_dir, max_size_bytes, self._counters.add)
+            limit_bytes = whole_number("max_size_bytes", max_size_bytes)
+            files = FeatureFiles(cache_dir, limit_bytes, self._counters.add)
             self._files = files
             self._writer = WriteBehind(
                 writing(files, self._counters),
@@ -121,17 +125,15 @@ class VisionFeatureSSDCache:
         name, held = _checked(image_hash, model_name), hold(features, grid)
         writer = self._writer
         if writer is None:
-            self._keep(name, held)
-            self._counters.add("saves")
-            return
-        job = FeatureWrite.of(name, held)
-        size_bytes = job.entry.size_bytes
-        if writer.reserve(size_bytes):
-            with self._order:
-                writer.append(name, job, size_bytes)
-                self._keep(name, held)
+            if self._keep(name, held):
+                self._counters.add("saves")
         else:
-            self._keep(name, held)
+            entry = entry_of(name, held)
+            reserved = writer.reserve(entry.size_bytes)
+            with self._order:
+                if reserved:
+                    writer.append(name, entry, entry.size_bytes)
+                self._keep(name, held)
         self._leaving.clear()
 
     def get_grid(self, image_hash: str, model_name: str) -> tuple[int, int, int] | None:
@@ -217,8 +219,8 @@ class VisionFeatureSSDCache:
         return held
 
     def _pending(self, name: _Name) -> HeldFeatures | None:
-        job = self._writer.pending(name) if self._writer else None
-        return job.held if job else None
+        entry = self._writer.pending(name) if self._writer else None
+        return None if entry is None else array_of(entry, self._arrays)
 
     def _load(self, name: _Name) -> HeldFeatures | None:
         if self._files is None:
@@ -247,16 +249,17 @@ class VisionFeatureSSDCache:
                     del self._loads[name]
         self._leaving.clear()
 
-    def _keep(self, name: _Name, held: HeldFeatures, *, ends_loads: bool = True) -> None:
+    def _keep(self, name: _Name, held: HeldFeatures, *, ends_loads: bool = True) -> bool:
         with self._order:
             if self._closed:
-                return
+                return False
             if ends_loads:
                 self._loads.pop(name, None)
             before = self._memory.remove(name)  # one that does not fit leaves nothing stale
             if before is not None:
                 self._leaving.append(before)
             self._memory.put(name, held, held.size_bytes)
+            return True
 
 
 class _Load:

@@ -115,19 +115,26 @@ class WriteBehind(Generic[K, J]):
         return self._entries < self._max_entries and self._bytes + size_bytes <= self._max_bytes
 
     def _start(self) -> None:
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():  # not alive: we were forked
             self._thread = threading.Thread(target=self._run, name="vcache-write", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
         try:
-            while (job := self._next()) is not None:
-                self._do(*job)
+            while self._step():
+                pass
         finally:
             with self._changed:
                 self._thread = None
                 if self._queue:  # a job raised: the others do not wait for ever
                     self._start()
+
+    def _step(self) -> bool:
+        """Do one job, of which nothing stays alive here; False at the end."""
+        job = self._next()
+        if job is not None:
+            self._do(*job)
+        return job is not None
 
     def _next(self) -> tuple[K, J, int] | None:
         with self._changed:
