@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import random
 import subprocess
 import threading
 import time
@@ -209,6 +210,55 @@ def test_fault_counters_are_exact_from_many_threads(tmp_path: Path) -> None:
     assert stats["errors"] == 0
     assert cache.size_bytes == on_disk(tmp_path)
     cache.close()
+
+
+def test_fault_counters_are_exact_where_threads_share_keys_and_room_is_short(
+    tmp_path: Path,
+) -> None:
+    limit_bytes = 12 * file_bytes(tmp_path)
+    root = tmp_path / "store"
+    cache = VisionFeatureSSDCache(root, limit_bytes, 3)
+    rounds, threads = 40, 16
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(rounds):
+            number = chance.randrange(20)
+            cache.put(image(number), MODEL, features(number))
+            number = chance.randrange(20)
+            found = cache.get(image(number), MODEL)
+            if found is not None and not np.array_equal(found, features(number)):
+                wrong.append(number)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    cache.flush()
+    stats = cache.stats
+    assert wrong == []
+    assert stats["hits"] + stats["misses"] == stats["saves"] == rounds * threads
+    assert stats["errors"] == cache.drops == 0
+    assert cache.evictions > 0
+    assert cache.size_bytes == on_disk(root) <= limit_bytes
+    assert cache.memory_bytes <= 3 * features(0).nbytes
+    cache.close()
+
+
+def test_fault_temps_of_killed_writers_are_swept_after_an_hour(tmp_path: Path) -> None:
+    with VisionFeatureSSDCache(tmp_path) as cache:
+        cache.put(image(1), MODEL, features(1))
+    for name, age in (("dead", 4000.0), ("alive", 60.0)):
+        (tmp_path / ".vcache" / "tmp" / name).write_bytes(b"half")
+        past = time.time() - age
+        os.utime(tmp_path / ".vcache" / "tmp" / name, (past, past))
+    with VisionFeatureSSDCache(tmp_path) as cache:
+        cache.put(image(2), MODEL, features(2))
+        cache.flush()
+        assert [path.name for path in temps(tmp_path)] == ["alive"]
+        assert cache.size_bytes == on_disk(tmp_path)
 
 
 def test_fault_every_flipped_bit_is_noticed(tmp_path: Path) -> None:

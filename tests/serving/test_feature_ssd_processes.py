@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
@@ -41,6 +42,15 @@ def start(root: Path, seconds: float, seed: int, limit_bytes: int) -> subprocess
     return process
 
 
+def said(process: subprocess.Popen[str]) -> dict[str, int]:
+    """What the process counted, once it has ended well and without a word of trouble."""
+    text, trouble = process.communicate(timeout=30)
+    assert process.returncode == 0, trouble
+    assert trouble == ""
+    facts: dict[str, int] = json.loads(text.splitlines()[-1])
+    return facts
+
+
 def entry_bytes(folder: Path) -> int:
     """Bytes of the largest file that the loop writes."""
     with VisionFeatureSSDCache(folder) as cache:
@@ -64,6 +74,7 @@ def check_all(root: Path) -> None:
 
 def test_two_processes_share_a_directory(tmp_path: Path) -> None:
     """Puts, gets, removals and evictions: no wrong value, no error, sizes equal the directory."""
+    faulthandler.cancel_dump_traceback_later()  # a minute here is no deadlock
     limit_bytes = LIMIT_ENTRIES * entry_bytes(tmp_path / "probe")
     root = tmp_path / "store"
     processes = [start(root, SECONDS, seed, limit_bytes) for seed in (1, 2)]
@@ -73,10 +84,7 @@ def test_two_processes_share_a_directory(tmp_path: Path) -> None:
         most = max(most, watched.size_bytes)
         time.sleep(0.05)
     for process in processes:
-        text, trouble = process.communicate(timeout=30)
-        assert process.returncode == 0, trouble
-        assert trouble == ""
-        facts = json.loads(text.splitlines()[-1])
+        facts = said(process)
         assert facts["wrong"] == facts["errors"] == 0
         assert facts["saves"] == facts["puts"] > 0
         assert facts["found"] > 0
@@ -102,9 +110,8 @@ def test_a_killed_process_tears_nothing_and_loses_nothing_flushed(
         time.sleep(chance.uniform(0.1, 0.5))
         process.kill()
         process.communicate(timeout=30)
-    text, trouble = other.communicate(timeout=30)
-    assert other.returncode == 0, trouble
-    assert json.loads(text.splitlines()[-1])["wrong"] == 0
+    facts = said(other)
+    assert facts["wrong"] == facts["errors"] == 0
     check_all(tmp_path)
 
 
