@@ -52,5 +52,5 @@ def load(group: str, name: str) -> Any:  # noqa: ANN401  each group has its own 
         raise UsageError(f"no `{name}` among the {group}; available: {available}")
     try:
         return point.load()
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, SyntaxError) as error:
         raise ModelError(f"plug-in `{name}` of {group} cannot be loaded: {error}") from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vcache_cli import media, registry
 from vcache_cli.assemble.options import WarmOptions
-from vcache_cli.assemble.targets import load_target
+from vcache_cli.assemble.targets import load_warm_target
 from vcache_cli.checkpoint import Checkpoint, open_checkpoint
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.items import Frames, Stage
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.items import Features, Pixels
     from vcache_cli.profile import Profile
-    from vcache_cli.protocols import Backend, Encoder, Family, Preprocessor, Target
+    from vcache_cli.protocols import Backend, Encoder, Family, Preprocessor, WarmTarget
 
 __all__ = ["LoadedRecipe", "load_recipe"]
 
@@ -31,7 +31,7 @@ class LoadedRecipe:
     """A recipe with everything that carries it out."""
 
     recipe: Recipe
-    target: Target
+    target: WarmTarget
     checkpoint: Checkpoint
     profile: Profile
     preprocessor: Preprocessor
@@ -88,8 +88,8 @@ def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = Non
         ModelError: the model, its settings, its weights or the backend are not usable.
     """
     options = options or WarmOptions()
-    target = load_target(options.target)
-    profile: Profile = registry.load("profiles", options.profile)
+    target = load_warm_target(options.target)
+    profile: Profile = registry.load("profiles", target.profile or options.profile)
     checkpoint = open_checkpoint(os.fspath(model))
     name = family_name(checkpoint.config, known=registry.names("families"))
     family: Family = registry.load("families", name)

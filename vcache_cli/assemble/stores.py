@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vcache_cli import registry
-from vcache_cli.assemble.targets import load_target
+from vcache_cli.assemble.targets import load_target, usable_targets
 from vcache_cli.errors import NotAStoreError
 from vcache_cli.store import (
     Budget,
@@ -52,10 +51,9 @@ def open_root(path: str | os.PathLike[str]) -> StoreRoot:
 def _recognise(folder: Path) -> StoreRoot | None:
     if os.path.lexists(vcache_dir(folder) / "store.json"):
         return None  # there and damaged: no guess
-    for name in registry.names("targets"):
-        layout = load_target(name).layout
-        if looks_like(folder, layout):
-            return StoreRoot(folder, layout, StoreMeta(FORMAT, "", name))
+    for target in usable_targets():
+        if looks_like(folder, target.layout):
+            return StoreRoot(folder, target.layout, StoreMeta(FORMAT, "", target.name))
     return None
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.items import Features, Pixels
     from vcache_cli.pipeline.prepare import Prepared
-    from vcache_cli.protocols import Encoder, Target
+    from vcache_cli.protocols import Encoder, WarmTarget
     from vcache_cli.recipe import Recipe
 
 __all__ = ["Batcher", "EncodeBatch", "Written"]
@@ -84,7 +84,7 @@ class EncodeBatch:
     """
 
     recipe: Recipe
-    target: Target
+    target: WarmTarget
     encoder: Encoder | None
     """None for stage ``pixels``: what was prepared is what is stored."""
     provenance: Provenance

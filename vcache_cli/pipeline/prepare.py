@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vcache_cli.items import Frames, MediaItem, Pixels
-    from vcache_cli.protocols import Decoder, KeyFrom, Preprocessor, Target
+    from vcache_cli.protocols import Decoder, KeyFrom, Preprocessor, WarmTarget
     from vcache_cli.recipe import Recipe
 
 __all__ = ["NOT_MEDIA", "NOT_STORED", "VIDEO_SKIPPED", "PrepareItem", "Prepared"]
@@ -54,7 +54,7 @@ class PrepareItem:
     """Takes one item from its path to Pixels, or to an Outcome where it ends earlier."""
 
     recipe: Recipe
-    target: Target
+    target: WarmTarget
     decoder: Decoder
     preprocessor: Preprocessor
     present: Callable[[str], bool]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vcache_cli.items import MediaItem
-    from vcache_cli.protocols import Memo, Seen, Target
+    from vcache_cli.protocols import Memo, Seen, WarmTarget
     from vcache_cli.recipe import Recipe
 
 __all__ = ["Triage"]
@@ -25,7 +25,7 @@ class Triage:
     """Decides from memos alone, or not at all. A memo never proves presence: `present` does."""
 
     recipe: Recipe
-    target: Target
+    target: WarmTarget
     memo: Memo
     context: str
     """Digest of recipe and library versions: what was learnt under another one does not count."""

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from vcache_cli.protocols.compute import Backend, Encoder, Engine, Session, Tower, TowerPlan
 from vcache_cli.protocols.corpus import Decoder, Family, Preprocessor, Source
-from vcache_cli.protocols.storage import Evidence, KeyFrom, Layout, Memo, Seen, Target, Tier
+from vcache_cli.protocols.storage import (
+    Evidence,
+    KeyFrom,
+    Layout,
+    Memo,
+    Seen,
+    Target,
+    Tier,
+    Unit,
+    WarmTarget,
+)
 
 __all__ = [
     "Backend",
@@ -20,6 +30,7 @@ __all__ = [
     "KeyFrom",
     "Layout",
     "Memo",
+    "OwnDirectory",
     "Preprocessor",
     "Seen",
     "Session",
@@ -28,4 +39,6 @@ __all__ = [
     "Tier",
     "Tower",
     "TowerPlan",
+    "Unit",
+    "WarmTarget",
 ]

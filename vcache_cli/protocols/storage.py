@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from vcache_cli.recipe import Recipe
     from vcache_cli.tensor import Tensor
 
-__all__ = ["Evidence", "KeyFrom", "Layout", "Memo", "Seen", "Target", "Tier"]
+__all__ = ["Evidence", "KeyFrom", "Layout", "Memo", "Seen", "Target", "Tier", "Unit", "WarmTarget"]
 
 KeyFrom = Literal["digest", "frames", "pixels"]
 """After which step a target's key can be computed."""
+
+Unit = Literal["item", "group"]
+"""What one entry of a target holds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,8 +55,12 @@ class Layout(Protocol):
         ...
 
     @property
-    def shards(self) -> tuple[str, ...]:
-        """Names of the directories, directly below the root, that hold entries."""
+    def shards(self) -> tuple[str, ...] | None:
+        """Names of the directories, directly below the root, that hold entries.
+
+        None where any directory there may: entries then stand among strangers' files, and only
+        those of our own user are counted or removed.
+        """
         ...
 
     def path_of(self, key: str) -> str:
@@ -86,31 +93,62 @@ class Layout(Protocol):
         ...
 
 
+@runtime_checkable
+@runtime_checkable
+class OwnDirectory(Protocol):
+    """A layout that gives each entry a directory of its own. A capability of `Layout`."""
+
+    def directory_of(self, key: str) -> str:
+        """Path of the entry's directory below the root; nothing else belongs there.
+
+        Raises:
+            ValueError: not a key of this layout.
+        """
+        ...
+
+    def is_telling(self, directory: str) -> bool:
+        """True where that name alone says that the server made the directory, be it empty."""
+        ...
+
+
 class Target(Protocol):
-    """A consumer's whole contract. Group: ``vcache.targets``."""
+    """A consumer's whole contract. Group: ``vcache.targets``. Holds nothing; picklable.
+
+    This much is enough to look after the consumer's stores; `WarmTarget` fills them too.
+    """
 
     @property
     def name(self) -> str:
-        """Such as ``native``."""
+        """Such as ``native``: lowercase letters, digits and ``-``. Stores name their target so."""
         ...
 
     @property
     def key_from(self) -> KeyFrom:
-        """After which step `key` can be asked."""
+        """After which step the consumer's key can be computed."""
         ...
 
     @property
-    def unit(self) -> Literal["item", "group"]:
+    def unit(self) -> Unit:
         """What one entry holds: an item, or the ordered images of a request."""
         ...
 
     @property
-    def layout(self) -> Layout:
-        """Its path and packing half."""
+    def profile(self) -> str | None:
+        """The decode rule: name of the profile that the consumer decodes by; None: any will do."""
         ...
 
+    @property
+    def layout(self) -> Layout:
+        """Its path and packing half, with the limits of its files."""
+        ...
+
+
+@runtime_checkable
+class WarmTarget(Target, Protocol):
+    """A target whose stores can be filled, not only looked after. Pure; any thread."""
+
     def key(self, recipe: Recipe, evidence: Evidence) -> str:
-        """The key under which the consumer looks the entry up. Pure; any thread."""
+        """The key under which the consumer looks the entry up."""
         ...
 
     def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.digest import DIGEST_LENGTH, canonical_json, digest_bytes
 from vcache_cli.entry import Entry, Provenance, creation_time
@@ -17,7 +17,7 @@ from vcache_cli.items import Features, Kind, Pixels, Stage, display_path
 from vcache_cli.tensor import Tensor
 
 if TYPE_CHECKING:
-    from vcache_cli.protocols import Evidence, KeyFrom
+    from vcache_cli.protocols import Evidence, KeyFrom, Unit
     from vcache_cli.recipe import Recipe
 
 __all__ = ["NativeLayout", "NativeTarget", "native_key"]
@@ -151,7 +151,8 @@ class NativeTarget:
 
     name: str = "native"
     key_from: KeyFrom = "digest"
-    unit: Literal["item", "group"] = "item"
+    unit: Unit = "item"
+    profile: str | None = None
     layout: NativeLayout = NativeLayout()
 
     def key(self, recipe: Recipe, evidence: Evidence) -> str:
