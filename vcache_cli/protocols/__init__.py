@@ -13,6 +13,7 @@ from vcache_cli.protocols.storage import (
     KeyFrom,
     Layout,
     Memo,
+    OwnDirectory,
     Seen,
     Target,
     Tier,

@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from vcache_cli.recipe import Recipe
     from vcache_cli.tensor import Tensor
 
-__all__ = ["Evidence", "KeyFrom", "Layout", "Memo", "Seen", "Target", "Tier", "Unit", "WarmTarget"]
+__all__ = [
+    "Evidence",
+    "KeyFrom",
+    "Layout",
+    "Memo",
+    "OwnDirectory",
+    "Seen",
+    "Target",
+    "Tier",
+    "Unit",
+    "WarmTarget",
+]
 
 KeyFrom = Literal["digest", "frames", "pixels"]
 """After which step a target's key can be computed."""
@@ -93,7 +104,6 @@ class Layout(Protocol):
         ...
 
 
-@runtime_checkable
 @runtime_checkable
 class OwnDirectory(Protocol):
     """A layout that gives each entry a directory of its own. A capability of `Layout`."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from vcache_cli.protocols import Layout
+from vcache_cli.targets import OmlxLayout
 
 __all__ = ["FileRecord", "Ledger"]
 
@@ -37,10 +37,10 @@ class Ledger:
     next `refresh`; that they only used a file shows where `oldest` looks at it.
     """
 
-    def __init__(self, base: str, layout: Layout) -> None:
+    def __init__(self, base: str, layout: OmlxLayout) -> None:
         self._base, self._layout = base, layout
         self._files: dict[str, FileRecord] = {}
-        self._by_shard: dict[str, set[str]] = {name: set() for name in layout.shards}
+        self._by_shard: dict[str, set[str]] = {name: set() for name in layout.shards or ()}
         self._seen: dict[str, tuple[int, int]] = {}
         self._queue: list[tuple[int, str]] = []
         """A heap of (when used, key); a file used since is moved down when it comes up."""
@@ -83,7 +83,7 @@ class Ledger:
 
     def refresh(self) -> None:
         """Find what others wrote and removed."""
-        for shard in self._layout.shards:
+        for shard in self._by_shard:
             folder = f"{self._base}/{shard}"
             try:
                 facts = os.stat(folder)

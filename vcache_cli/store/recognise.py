@@ -15,7 +15,7 @@ _MAX_NAMES = 1_000
 
 def looks_like(path: str | os.PathLike[str], layout: Layout) -> bool:
     """True where some file below `path` lies where `layout` puts an entry. Changes nothing."""
-    for shard in layout.shards:
+    for shard in layout.shards or ():
         for name in _names(os.path.join(path, shard)):
             if layout.key_of(f"{shard}/{name}") is not None:
                 return True

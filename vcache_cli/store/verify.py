@@ -292,7 +292,7 @@ def _strangers(root: StoreRoot, scan: Scan) -> list[Problem]:
         for file in scan.foreign
         if not _is_link_in_place(root, file)
     ]
-    shards = {"", *root.layout.shards}
+    shards = {"", *(root.layout.shards or ())}
     for path, reason in scan.errors:
         kind = "io_error" if path in shards else "foreign_file"
         problems.append(Problem(path or ".", kind, actual=reason))

@@ -113,7 +113,7 @@ class Publisher:
         """
         root = str(self.root.path)
         with explained(self.files, root):
-            names = set(os.listdir(root)).intersection(self.root.layout.shards)
+            names = set(os.listdir(root)).intersection(self.root.layout.shards or ())
             if names:
                 sync_directory(self.files, root)
         self.durable.update(f"{root}/{name}" for name in names)
