@@ -121,6 +121,7 @@ class OwnDirectory(Protocol):
         ...
 
 
+@runtime_checkable
 class Target(Protocol):
     """A consumer's whole contract. Group: ``vcache.targets``. Holds nothing; picklable.
 
