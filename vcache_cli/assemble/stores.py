@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vcache_cli.assemble.targets import load_target, usable_targets
-from vcache_cli.errors import NotAStoreError
+from vcache_cli.errors import NotAStoreError, UsageError
 from vcache_cli.store import (
     Budget,
     StoreMeta,
@@ -18,43 +18,74 @@ from vcache_cli.store import (
 )
 from vcache_cli.store.index import open_index
 from vcache_cli.store.meta import FORMAT
+from vcache_cli.store.owners import is_planted
 from vcache_cli.store.recognise import looks_like
 
 if TYPE_CHECKING:
     from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.protocols import Target
 
 __all__ = ["create_root", "open_budget", "open_root"]
 
 
-def open_root(path: str | os.PathLike[str]) -> StoreRoot:
+def open_root(path: str | os.PathLike[str], *, target: str | None = None) -> StoreRoot:
     """The store at `path`; nothing is made or changed.
 
-    Where `.vcache` is missing (deleted, or never made by a server), what lies there tells.
+    Where `.vcache` is missing (deleted, or never made by a server), what lies there tells; so it
+    does where everyone may write and `.vcache` is another user's.
+
+    Args:
+        path: the store.
+        target: whose store it is; None: as it says itself, or as its files tell.
 
     Raises:
         NotAStoreError: there is none.
         FormatTooNewError: written by a newer vcache.
         AccessError: it may not be read.
-        UsageError: it is of a target that is not installed.
+        UsageError: it is of a target that is not installed, of another than `target`, or looks
+            like those of several.
     """
     folder = Path(path).absolute()
     try:
-        meta = read_meta(folder)
+        meta = _believed_meta(folder)
     except NotAStoreError:
-        recognised = _recognise(folder)
+        recognised = _recognise(folder, target)
         if recognised is None:
             raise
         return recognised
+    if target not in {None, meta.target}:
+        raise UsageError(f"{folder} is a store of target `{meta.target}`, not `{target}`")
     return StoreRoot(folder, load_target(meta.target).layout, meta)
 
 
-def _recognise(folder: Path) -> StoreRoot | None:
-    if os.path.lexists(vcache_dir(folder) / "store.json"):
+def _believed_meta(folder: Path) -> StoreMeta:
+    if is_planted(folder):
+        raise NotAStoreError(
+            f"{folder}: everyone may write to it, and its `.vcache` is another user's",
+            hint="`--target NAME` says whose store it is",
+        )
+    return read_meta(folder)
+
+
+def _recognise(folder: Path, wanted: str | None) -> StoreRoot | None:
+    if os.path.lexists(vcache_dir(folder) / "store.json") and not is_planted(folder):
         return None  # there and damaged: no guess
-    for target in usable_targets():
-        if looks_like(folder, target.layout):
-            return StoreRoot(folder, target.layout, StoreMeta(FORMAT, "", target.name))
-    return None
+    if wanted is not None:
+        target = load_target(wanted)
+        return _unwritten(folder, target) if folder.is_dir() else None
+    found = [each for each in usable_targets() if looks_like(folder, each.layout)]
+    if len(found) > 1:
+        names = " or ".join(f"--target {each.name}" for each in found)
+        raise UsageError(
+            f"{folder} looks like a store of {' and of '.join(each.name for each in found)}",
+            hint=f"say which one it is: {names}",
+        )
+    return _unwritten(folder, found[0]) if found else None
+
+
+def _unwritten(folder: Path, target: Target) -> StoreRoot:
+    """A server's own store, which vcache never wrote."""
+    return StoreRoot(folder, target.layout, StoreMeta(FORMAT, "", target.name))
 
 
 def create_root(path: str | os.PathLike[str], *, target: str) -> StoreRoot:

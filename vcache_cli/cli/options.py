@@ -37,6 +37,7 @@ __all__ = [
     "StageOption",
     "StoreArgument",
     "StoreOption",
+    "StoreTargetOption",
     "TargetOption",
     "VerboseOption",
     "WorkersOption",
@@ -91,6 +92,14 @@ TargetOption = Annotated[
         metavar="NAME",
         about="Server whose keys and files are written.",
         default="native",
+    ),
+]
+StoreTargetOption = Annotated[
+    str | None,
+    option(
+        "--target",
+        metavar="NAME",
+        about="Server whose store it is; else the store says so, or its files tell.",
     ),
 ]
 StageOption = Annotated[

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 
-from vcache_cli.protocols import Layout
+from vcache_cli.protocols import Layout, OwnDirectory
+from vcache_cli.store.owners import owners_of
 
 __all__ = ["looks_like"]
 
@@ -14,8 +16,13 @@ _MAX_NAMES = 1_000
 
 
 def looks_like(path: str | os.PathLike[str], layout: Layout) -> bool:
-    """True where some file below `path` lies where `layout` puts an entry. Changes nothing."""
-    for shard in layout.shards or ():
+    """True where some file below `path` lies where `layout` puts an entry. Changes nothing.
+
+    Where any directory may hold entries, that file and its directory have to be our own user's.
+    """
+    if layout.shards is None:
+        return isinstance(layout, OwnDirectory) and _has_own_entry(os.fspath(path), layout)
+    for shard in layout.shards:
         for name in _names(os.path.join(path, shard)):
             if layout.key_of(f"{shard}/{name}") is not None:
                 return True
@@ -30,3 +37,27 @@ def _names(folder: str) -> Iterator[str]:
                     yield item.name
     except OSError:  # no such shard, or one that may not be read
         return
+
+
+def _has_own_entry(root: str, layout: Layout) -> bool:
+    """One lstat for each directory, however many strangers there are: none is listed."""
+    owners = owners_of(root)
+    try:
+        with os.scandir(root) as found:
+            folders = [item.name for item in found if item.is_dir(follow_symlinks=False)]
+    except OSError:
+        return False
+    return any(_is_own_entry(root, folder, layout, owners) for folder in folders)
+
+
+def _is_own_entry(root: str, folder: str, layout: Layout, owners: frozenset[int]) -> bool:
+    try:
+        place = layout.path_of(folder)
+        if layout.key_of(place) is None:
+            return False
+        file = os.lstat(f"{root}/{place}")
+        above = os.lstat(f"{root}/{folder}")
+    except (OSError, ValueError):
+        return False
+    real = stat.S_ISREG(file.st_mode) and stat.S_ISDIR(above.st_mode)
+    return real and {file.st_uid, above.st_uid} <= owners

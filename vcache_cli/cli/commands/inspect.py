@@ -11,7 +11,14 @@ import typer
 from vcache_cli.cli.blocks import Block, Facts, Table
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
-from vcache_cli.cli.options import JsonOption, QuietOption, StoreOption, settings_for, the_store
+from vcache_cli.cli.options import (
+    JsonOption,
+    QuietOption,
+    StoreOption,
+    StoreTargetOption,
+    settings_for,
+    the_store,
+)
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.text import count
 from vcache_cli.errors import UsageError
@@ -34,6 +41,7 @@ def inspect(
     ] = None,
     *,
     store: StoreOption = None,
+    target: StoreTargetOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
@@ -44,7 +52,7 @@ def inspect(
     where, entry = _split(names)
     named = the_store(where, store) or _store_above(entry)
     path = settings_for(store=named).store
-    found = inspect_target(open_root(path), entry)
+    found = inspect_target(open_root(path, target=target), entry)
     parts = [each.as_json() for each in found]
     fields = parts[0] if len(parts) == 1 else {"entries": parts}
     return Output(as_json, quiet).finish(

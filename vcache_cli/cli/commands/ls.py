@@ -12,6 +12,7 @@ from vcache_cli.cli.options import (
     QuietOption,
     StoreArgument,
     StoreOption,
+    StoreTargetOption,
     option,
     parsed,
     settings_for,
@@ -28,6 +29,7 @@ def ls(
     where: StoreArgument = None,
     *,
     store: StoreOption = None,
+    target: StoreTargetOption = None,
     filters: Annotated[
         list[str] | None,
         option(
@@ -59,7 +61,7 @@ def ls(
 
     settings = settings_for(store=the_store(where, store))
     found = list_entries(
-        open_root(settings.store),
+        open_root(settings.store, target=target),
         filters=[parse_filter(text) for text in filters or ()],
         sort=parse_sort(sort) if sort else None,
         limit=parsed("--limit", limit, expected="a number of at least 1", parse=parse_count),

@@ -25,6 +25,7 @@ def prune(
     where: opt.StoreArgument = None,
     *,
     store: opt.StoreOption = None,
+    target: opt.StoreTargetOption = None,
     max_size: Annotated[
         str | None,
         opt.option(
@@ -90,7 +91,7 @@ def prune(
     from vcache_cli.store.prune import plan_prune
 
     settings = opt.settings_for(store=opt.the_store(where, store), grace=grace, yes=yes)
-    root = open_root(settings.store)
+    root = open_root(settings.store, target=target)
     output = Output(as_json, quiet)
     plan = plan_prune(root, prune_scope(root, asked), grace_seconds=settings.grace)
     if dry_run:

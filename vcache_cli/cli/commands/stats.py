@@ -14,6 +14,7 @@ from vcache_cli.cli.options import (
     QuietOption,
     StoreArgument,
     StoreOption,
+    StoreTargetOption,
     settings_for,
     the_store,
 )
@@ -34,6 +35,7 @@ def stats(
     where: StoreArgument = None,
     *,
     store: StoreOption = None,
+    target: StoreTargetOption = None,
     scan: Annotated[
         bool, typer.Option("--scan", help="Walk the directories, and compare with the index.")
     ] = False,
@@ -45,7 +47,8 @@ def stats(
     from vcache_cli.store.stats import store_stats
 
     settings = settings_for(store=the_store(where, store))
-    found = store_stats(open_root(settings.store), scan=scan, limits=_limits(settings))
+    root = open_root(settings.store, target=target)
+    found = store_stats(root, scan=scan, limits=_limits(settings))
     document = envelope("stats", found.as_json(), store=settings.store)
     return Output(as_json, quiet).finish(document, _view, bare=[str(found.entries)])
 

@@ -22,6 +22,7 @@ def verify(
     where: opt.StoreArgument = None,
     *,
     store: opt.StoreOption = None,
+    target: opt.StoreTargetOption = None,
     level: Annotated[
         str,
         opt.option(
@@ -62,7 +63,8 @@ def verify(
     path = opt.settings_for(store=opt.the_store(where, store)).store
     wanted = _options(level, subset, max_duration, repair=repair)
     output = Output(as_json, quiet)
-    report = verify_store(open_root(path), wanted, on_progress=calm_counter(output, "checked"))
+    root = open_root(path, target=target)
+    report = verify_store(root, wanted, on_progress=calm_counter(output, "checked"))
     document = envelope("verify", report.as_json(), store=path)
     bare = [f"{each.kind}: {each.path}" for each in report.damage]
     return output.finish(document, verify_view, bare=bare, problem=_problem(report))
