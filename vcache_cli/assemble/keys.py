@@ -64,7 +64,9 @@ def corpus_key(source: Source, *, model: str, options: WarmOptions) -> CorpusKey
         elif outcome.failure and outcome.failure.transient:
             unreadable.add(outcome)
     if not digests:
-        raise NothingToDoError(f"no picture was found, and {unreadable.failed} files could not be read")
+        raise NothingToDoError(
+            f"no picture was found, and {unreadable.failed} files could not be read"
+        )
     key = digest_json({"recipe": loaded.recipe.digest, "sources": sorted(digests)})
     failures = tuple(unreadable.failures)
     return CorpusKey(key, len(digests), loaded.describe(), unreadable.failed, failures)

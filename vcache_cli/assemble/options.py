@@ -43,6 +43,8 @@ class WarmOptions:
     min_free_bytes: int | None = None
     """Free space to leave on the store's filesystem."""
     on_full: Literal["stop", "prune"] = "stop"
+    grace_seconds: float = 600.0
+    """Entries younger than this are not pruned for this run."""
     max_pixels: int = MAX_PIXELS
     """Largest picture that is decoded, pixels."""
     max_file_bytes: int = MAX_FILE_BYTES

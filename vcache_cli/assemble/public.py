@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,13 +14,22 @@ from vcache_cli.media import sources as open_sources
 from vcache_cli.store import DiskStore
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Sequence
 
     from vcache_cli.outcome import Outcome
     from vcache_cli.pipeline import CheckReport
 
 __all__ = ["check", "open_store", "warm"]
+
+Named = str | os.PathLike[str]
+"""A source as the caller names it."""
+
+
+def _spelled(sources: Named | Sequence[Named]) -> list[str]:
+    """The sources as texts; one that stands alone is not taken for a list of letters."""
+    if isinstance(sources, (str, os.PathLike)):
+        return [os.fspath(sources)]
+    return [os.fspath(each) for each in sources]
 
 
 def open_store(path: str | os.PathLike[str], *, mode: Literal["r", "w"] = "r") -> DiskStore:
@@ -35,7 +45,7 @@ def open_store(path: str | os.PathLike[str], *, mode: Literal["r", "w"] = "r") -
 
 
 def warm(
-    sources: Sequence[str],
+    sources: Named | Sequence[Named],
     *,
     store: str | os.PathLike[str],
     model: str | os.PathLike[str],
@@ -44,7 +54,7 @@ def warm(
     """Warm `store` with what `sources` name; the Outcome of each item, as it is known.
 
     Args:
-        sources: files, folders, globs, ``@lists``.
+        sources: files, folders, globs, ``@lists``; a single one may stand alone.
         store: a folder, made where there is none.
         model: a model folder, or a name in the local Hugging Face cache.
         options: the defaults where None.
@@ -53,7 +63,7 @@ def warm(
         VcacheError: what `open_warm` and the iteration of its run raise.
     """
     with open_warm(
-        open_sources(sources),
+        open_sources(_spelled(sources)),
         store=Path(store),
         model=str(model),
         options=options or WarmOptions(),
@@ -62,7 +72,7 @@ def warm(
 
 
 def check(
-    sources: Sequence[str],
+    sources: Named | Sequence[Named],
     *,
     store: str | os.PathLike[str],
     model: str | os.PathLike[str],
@@ -74,7 +84,7 @@ def check(
         VcacheError: see `check_corpus`.
     """
     return check_corpus(
-        open_sources(sources),
+        open_sources(_spelled(sources)),
         store=Path(store),
         model=str(model),
         options=options or WarmOptions(),

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from vcache_cli.errors import LockBusyError, StoreFullError, VcacheError
+from vcache_cli.errors import LockBusyError, StoreFullError
 from vcache_cli.store.index import open_index
-from vcache_cli.store.prune import PruneScope, plan_prune
+from vcache_cli.store.prune import GRACE_SECONDS, PruneScope, plan_prune
 
 if TYPE_CHECKING:
     from vcache_cli.entry import Entry
@@ -35,6 +35,9 @@ class PruningWriter:
     writer: EntryWriter
     budget: Budget | None
     max_size_bytes: int | None = None
+    grace_seconds: float = GRACE_SECONDS
+    pruned_entries: int = 0
+    pruned_bytes: int = 0
     _pruning: threading.Lock = field(default_factory=threading.Lock)
 
     def submit(self, entry: Entry) -> Future[int]:
@@ -58,15 +61,19 @@ class PruningWriter:
         try:
             with self._pruning:
                 done.set_result(self._put_with_room(entry))
-        except (VcacheError, OSError) as error:
+        except BaseException as error:  # noqa: BLE001  relayed to whoever waits, who raises it
             done.set_exception(error)
 
     def _put_with_room(self, entry: Entry) -> int:
         try:
             return self._put(entry)  # another thread may have made room meanwhile
-        except StoreFullError:
+        except StoreFullError as error:
             if not self._prune():
-                raise
+                raise StoreFullError(
+                    f"{error.message}, and `--on-full prune` may remove nothing: what is there is "
+                    f"younger than the grace of {self.grace_seconds:g} s, or used by this run",
+                    hint="wait, raise the limit, or set a shorter grace",
+                ) from error
         return self._put(entry)
 
     def _put(self, entry: Entry) -> int:
@@ -90,9 +97,11 @@ class PruningWriter:
         wanted_bytes = min(held_bytes, self.max_size_bytes or held_bytes)
         scope = PruneScope(max_size_bytes=int(wanted_bytes * _LOW_WATER))
         try:
-            removed_bytes = plan_prune(root, scope).execute().removed_bytes
+            result = plan_prune(root, scope, grace_seconds=self.grace_seconds).execute()
         except LockBusyError:
             return 0
+        self.pruned_entries += sum(each.is_entry for each in result.removed)
+        self.pruned_bytes += result.removed_bytes
         if self.budget:
-            self.budget.freed(removed_bytes)
-        return removed_bytes
+            self.budget.freed(result.removed_bytes)
+        return result.removed_bytes

@@ -94,6 +94,7 @@ class WarmRun:
         self._started = time.monotonic()
         self._stopped = False
         self._complete = False
+        self._pruner: PruningWriter | None = None
 
     def __enter__(self) -> Self:
         """Take the store's write lock, open the index and the run's file."""
@@ -130,7 +131,7 @@ class WarmRun:
             self._check_policy()
         if self._pass.error:
             raise self._pass.error
-        if self._totals.skipped == self._totals.done and not self._stopped:
+        if 0 < self._totals.skipped == self._totals.done and not self._stopped:
             raise NothingToDoError(
                 f"none of {self._totals.done} files found is a picture",
                 hint="files are judged by their first bytes; --verbose names each",
@@ -153,6 +154,11 @@ class WarmRun:
             **self._totals.as_json(elapsed_seconds=elapsed_seconds),
             "interrupted": not self._complete,
         }
+        if self._pruner and self._pruner.pruned_entries:
+            fields["pruned"] = {
+                "entries": self._pruner.pruned_entries,
+                "bytes": self._pruner.pruned_bytes,
+            }
         if recipe.encoder and self._loaded.encoder:
             device = self._loaded.encoder.device
             fields["encoder"] = {
@@ -175,7 +181,9 @@ class WarmRun:
         writer = held.enter_context(store.writer(_WRITER_THREADS, budget))
         submit = writer.submit
         if options.on_full == "prune":
-            submit = PruningWriter(store, writer, budget, options.max_size_bytes).submit
+            limit, grace = options.max_size_bytes, options.grace_seconds
+            self._pruner = PruningWriter(store, writer, budget, limit, grace)
+            submit = self._pruner.submit
         present = Presence(self._root)
         encoder = loaded.encoder
         concurrency = encoder.concurrency if encoder else 1

@@ -79,4 +79,5 @@ def _options(settings: Settings, *, retry_errors: bool) -> WarmOptions:
         max_size_bytes=settings.max_size,
         min_free_bytes=settings.min_free,
         on_full=settings.on_full,
+        grace_seconds=settings.grace,
     )

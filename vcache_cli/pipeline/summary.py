@@ -66,6 +66,7 @@ class WarmTotals:
                         "stage": failure.stage,
                         "kind": failure.kind,
                         "message": failure.message,
+                        **({"hint": failure.hint} if failure.hint else {}),
                     }
                 )
             else:
