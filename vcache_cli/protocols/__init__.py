@@ -6,6 +6,7 @@ be plugged in names its entry-point group in its docstring; `registry` finds it 
 
 from __future__ import annotations
 
+from vcache_cli.protocols.care import Examiner, ServerFinding, ServerView, StoredFile
 from vcache_cli.protocols.compute import Backend, Encoder, Engine, Session, Tower, TowerPlan
 from vcache_cli.protocols.corpus import Decoder, Family, Preprocessor, Source
 from vcache_cli.protocols.storage import (
@@ -27,6 +28,7 @@ __all__ = [
     "Encoder",
     "Engine",
     "Evidence",
+    "Examiner",
     "Family",
     "KeyFrom",
     "Layout",
@@ -34,8 +36,11 @@ __all__ = [
     "OwnDirectory",
     "Preprocessor",
     "Seen",
+    "ServerFinding",
+    "ServerView",
     "Session",
     "Source",
+    "StoredFile",
     "Target",
     "Tier",
     "Tower",

@@ -1,8 +1,10 @@
-"""oMLX's own vision features: where its files lie and what they hold. The layout only, so far."""
+"""oMLX's own vision features: where its files lie, what they hold, what its server does with them.
+
+Stores are read and looked after; filling them needs the server's own decoding.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -17,11 +19,16 @@ from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import HeaderLimits
 from vcache_cli.items import Kind, Stage, display_path
 from vcache_cli.quantity import format_time
+from vcache_cli.targets.omlx_care import describe_omlx, examine_omlx, keys_of_image
+from vcache_cli.targets.omlx_names import omlx_key, omlx_tensor_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vcache_cli.protocols import KeyFrom, ServerView, StoredFile, Unit
     from vcache_cli.tensor import Tensor
 
-__all__ = ["OmlxLayout", "omlx_grid", "omlx_key", "omlx_tensor_names"]
+__all__ = ["OmlxLayout", "OmlxTarget"]
 
 _CHECKSUM: Final = "vcache.xxh3_128"
 _PROVENANCE: Final = "vcache.provenance"
@@ -38,40 +45,6 @@ _LIMITS: Final = HeaderLimits(
         {"BF16", "BOOL", "F16", "F32", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64"}
     ),
 )
-
-
-def omlx_key(model_name: str, image_hash: str) -> str:
-    """The key of an image's features for a model: SHA-256 of ``<model_name>:<image_hash>``.
-
-    Raises:
-        ValueError: one of them is no Unicode text.
-
-    >>> omlx_key("/models/qwen", "ab" * 32)[:16]
-    '037b7c97c8bbb499'
-    """
-    return hashlib.sha256(f"{model_name}:{image_hash}".encode()).hexdigest()
-
-
-def omlx_tensor_names(count: int | None) -> tuple[str, ...]:
-    """Names of the tensors of a list of `count` arrays; of a single array where None.
-
-    >>> omlx_tensor_names(None), omlx_tensor_names(2)
-    (('feature',), ('feature_0', 'feature_1'))
-    """
-    if count is None:
-        return ("feature",)
-    return tuple(f"feature_{number}" for number in range(count))
-
-
-def omlx_grid(metadata: Mapping[str, str]) -> tuple[int, int, int] | None:
-    """``grid_thw``: the patch grid before merging; None where it is not exactly three integers."""
-    try:
-        value = json.loads(metadata.get("grid_thw", ""))
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(value, list) and [type(side) for side in value] == [int, int, int]:
-        return value[0], value[1], value[2]
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +147,31 @@ class OmlxLayout:
         if tensors and _count(tensors) != int(said):
             raise InvalidEntryError(f"{said} tensors announced, found {', '.join(tensors):.80}")
         return Entry(key, Stage.FEATURES, tensors, _provenance(metadata), metadata)
+
+    def examine(
+        self, files: Iterable[StoredFile], *, is_folder: Callable[[str], bool], now: float
+    ) -> ServerView:
+        """The server's view; see `Examiner.examine`."""
+        return examine_omlx(files, is_folder=is_folder, now=now)
+
+    def describe(self, file: StoredFile) -> Mapping[str, Any]:
+        """The server's names and grid, and what follows from the tensors' shapes."""
+        return describe_omlx(file)
+
+    def keys_of(self, image_hash: str, models: Iterable[str]) -> Mapping[str, str]:
+        """The key of the hash itself and those of Unlimited-OCR's modes, for each model."""
+        return keys_of_image(image_hash, models)
+
+
+@dataclass(frozen=True, slots=True)
+class OmlxTarget:
+    """oMLX's ``vision_features``: keys by model path and decoded pixels. Looking after only."""
+
+    name: str = "omlx"
+    key_from: KeyFrom = "frames"
+    unit: Unit = "item"
+    profile: str | None = "omlx"
+    layout: OmlxLayout = OmlxLayout()
 
 
 def _names(entry: Entry) -> tuple[str, str]:
