@@ -55,7 +55,7 @@ class Outcome:
     item: MediaItem
     status: Status
     key: str | None = None
-    """The entry's key, where one was computed."""
+    """The entry's key, where one was computed: set for failed items too; `failure` decides."""
     source_sha256: str | None = None
     kind: Kind | None = None
     failure: Failure | None = None
@@ -75,7 +75,7 @@ class Outcome:
             "key": self.key,
             "kind": self.kind.value if self.kind else None,
             "bytes": {"read": self.bytes_read, "written": self.bytes_written},
-            "seconds": dict(self.seconds),
+            "seconds": {stage: round(spent, 6) for stage, spent in self.seconds.items()},
         }
         if self.failure:
             value["error"] = {

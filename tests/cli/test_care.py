@@ -318,7 +318,7 @@ def test_quiet_verify_names_only_damage(vcache: Vcache, warmed: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [["--level", "deep"], ["--subset", "10"], ["--max-duration", "10"]], ids=str
+    "flags", [["--level", "deep"], ["--subset", "0.5"], ["--max-duration", "10"]], ids=str
 )
 def test_verify_refuses_what_it_cannot_read(vcache: Vcache, warmed: Path, flags: list[str]) -> None:
     assert vcache("verify", warmed, *flags, "--json").code == 2

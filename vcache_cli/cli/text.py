@@ -44,13 +44,13 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def percent(share: float) -> str:
-    """0..1 as a percentage, rounded down, so that only all of it reads as 100 %.
+    """0..1 as a percentage, rounded down, so that only all of it reads as 100%.
 
     >>> percent(0.99996), percent(1.0), percent(0.5)
-    ('99.99 %', '100 %', '50 %')
+    ('99.99%', '100%', '50%')
     """
     hundredths = int(share * 10_000 + 1e-6)
-    return f"{hundredths / 100:g} %"
+    return f"{hundredths / 100:g}%"
 
 
 def duration(seconds: float) -> str:

@@ -76,16 +76,18 @@ def parse_seconds(value: object) -> float:
 
 
 def parse_fraction(value: object) -> float:
-    """0..1 from a percentage such as ``95%`` or ``99.5%``.
+    """0..1 from a percentage such as ``95%``, ``99.5%`` or ``95``.
 
     Raises:
-        ValueError: no percentage, or beyond 100 %.
+        ValueError: no percentage, beyond 100 %, or ``0.95``, which may be meant as a share.
 
-    >>> parse_fraction("95%")
-    0.95
+    >>> parse_fraction("95%"), parse_fraction("95")
+    (0.95, 0.95)
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", str(value), re.ASCII)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", str(value), re.ASCII)
     if not isinstance(value, str) or found is None or float(found[1]) > 100:
+        raise ValueError(value)
+    if not found[2] and 0 < float(found[1]) < 1:
         raise ValueError(value)
     return float(found[1]) / 100
 

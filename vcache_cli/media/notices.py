@@ -16,10 +16,10 @@ GREY16: Final = "grey16_clipped"
 KEY: Final = "transparent_colour"
 
 _TEXTS: Final = {
-    ALPHA: "transparency is dropped, as the server does: hidden colours become visible",
-    ANIMATION: "only the first frame or page is used, as the server does",
-    CMYK: "CMYK becomes RGB without its colour profile, as the server does",
-    GREY16: "grey levels above 255 are clipped to white, as the server does",
+    ALPHA: "transparency is dropped, as the image processor does: hidden colours become visible",
+    ANIMATION: "only the first frame or page is used, as the image processor does",
+    CMYK: "CMYK becomes RGB without its colour profile, as the image processor does",
+    GREY16: "grey levels above 255 are clipped to white, as the image processor does",
     KEY: "one colour is marked transparent: all pixels of that colour become white, "
     "where the image processor converts to RGB",
 }

@@ -51,17 +51,27 @@ class ErrorPolicy:
             PartialFailureError: more failed than the policy bears.
         """
         if self.max_failed is not None and failed > self.max_failed:
-            raise PartialFailureError(
-                f"{failed} items failed, at most {self.max_failed} were to",
-                hint="see the failures above; raise --max-errors to go on",
-            )
+            raise _too_many(failed, self.max_failed)
         if self.max_share is None or done < _MIN_ITEMS_FOR_SHARE:
             return
         if failed > self.max_share * done:
             raise PartialFailureError(
-                f"{failed} of {done} items failed, at most {self.max_share:.0%} were to",
-                hint="see the failures above; raise --max-errors to go on",
+                f"{failed} of {done} items failed, at most {self.max_share * 100:g}% were to",
+                hint="mend or leave out what failed, or raise --max-errors to go on",
             )
+
+
+def _too_many(failed: int, most: int) -> PartialFailureError:
+    items = "1 item" if failed == 1 else f"{failed:,} items"
+    if most:
+        return PartialFailureError(
+            f"{items} failed, at most {most:,} were to",
+            hint="mend or leave out what failed, or raise --max-errors to go on",
+        )
+    return PartialFailureError(
+        f"{items} failed, and the run was to end at the first",
+        hint="mend or leave out what failed; --on-error skip without --max-errors 0 goes on",
+    )
 
 
 def _share(text: str) -> float:

@@ -115,7 +115,7 @@ def read_small(path: str) -> bytes:
 
 def _found(path: str | os.PathLike[str], error: OSError) -> str:
     if not os.path.lexists(path):
-        return "there is nothing"
+        return "no such folder"
     if not os.path.isdir(path):
         return "not a directory"
     if isinstance(error, FileNotFoundError):

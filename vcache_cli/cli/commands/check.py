@@ -47,7 +47,7 @@ def check(
     from vcache_cli.assemble import check_corpus
     from vcache_cli.config import parse_fraction
 
-    least = opt.parsed("--fail-under", fail_under, expected="such as `95%`", parse=parse_fraction)
+    least = opt.parsed("--fail-under", fail_under, expected="`95%` or `95`", parse=parse_fraction)
     wanted = request(asked)
     report = check_corpus(
         wanted.corpus, store=wanted.store, model=wanted.model, options=wanted.options
@@ -64,7 +64,7 @@ def check(
 def _problem(report: CheckReport, least: float) -> Problem | None:
     if report.coverage >= least:
         return None
-    message = f"coverage is {percent(report.coverage)}, at least {percent(least)} was asked for"
+    message = f"coverage is {percent(report.coverage)}, below the {percent(least)} of --fail-under"
     hints = []
     if report.cold:
         hints.append("run `vcache warm` with the same sources and model")

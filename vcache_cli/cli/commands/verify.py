@@ -78,7 +78,7 @@ def _options(
     from vcache_cli.store.verify import VerifyOptions
 
     levels: Any = one_of("stat", "header", "data")
-    share = opt.parsed("--subset", subset, expected="such as `10%`", parse=parse_fraction)
+    share = opt.parsed("--subset", subset, expected="`10%` or `10`", parse=parse_fraction)
     return VerifyOptions(
         level=opt.parsed("--level", level, expected="`stat`, `header` or `data`", parse=levels),
         repair=repair,
