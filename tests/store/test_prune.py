@@ -33,10 +33,10 @@ class Files(OsFiles):
     def __init__(self, code: int, name: str = "") -> None:
         self.code, self.name = code, name
 
-    def unlink(self, path: str) -> None:  # type: ignore[override]
-        if self.name in path:
-            raise OSError(self.code, os.strerror(self.code), path)
-        os.unlink(path)
+    def unlink_at(self, name: str, directory: int) -> None:  # type: ignore[override]
+        if self.name in name:
+            raise OSError(self.code, os.strerror(self.code), name)
+        os.unlink(name, dir_fd=directory)
 
 
 @pytest.fixture

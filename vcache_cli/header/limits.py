@@ -19,7 +19,9 @@ class HeaderLimits:
     max_header_bytes: int = 65_536
     """Longest JSON header, bytes, padding included."""
     max_tensors: int = 64
+    min_tensors: int = 0
     max_ndim: int = 8
+    min_ndim: int = 0
     max_file_bytes: int = 2 * 1024**3
     """Largest file, bytes."""
     alignment_bytes: int = 64

@@ -62,6 +62,8 @@ def parse_header(raw: bytes, payload_bytes: int, limits: HeaderLimits) -> Header
     metadata = _checked_metadata(table.pop("__metadata__", ()))
     if len(table) > limits.max_tensors:
         _reject(f"{len(table)} tensors, at most {limits.max_tensors} are allowed")
+    if len(table) < limits.min_tensors:
+        _reject(f"{len(table)} tensors, at least {limits.min_tensors} are expected")
     specs = [_checked_spec(name, value, limits) for name, value in table.items()]
     if len(specs) > 1:
         specs.sort(key=_place)
@@ -156,7 +158,7 @@ def _checked_spec(name: str, pairs: object, limits: HeaderLimits) -> TensorSpec:
     dtype, shape, offsets = _parts(name, pairs)
     if type(dtype) is not str or (dtype not in limits.dtypes and not limits.foreign_dtypes):
         _reject(f"tensor `{name}` has dtype {str(dtype)[:16]!r}, which is not allowed")
-    if type(shape) is not list or len(shape) > limits.max_ndim:
+    if type(shape) is not list or not limits.min_ndim <= len(shape) <= limits.max_ndim:
         _reject(f"tensor `{name}` has no valid shape")
     if type(offsets) is not list or len(offsets) != 2:
         _reject(f"tensor `{name}` has no valid data_offsets")

@@ -23,6 +23,7 @@ from vcache_cli.store.files import (
     write_all,
 )
 from vcache_cli.store.meta import FORMAT, StoreMeta, read_meta, read_small, vcache_dir
+from vcache_cli.store.owners import anyone_may_write, refuse_planted
 
 __all__ = ["create_meta", "write_meta"]
 
@@ -108,16 +109,21 @@ def write_meta(
 ) -> None:
     """Make what is missing of `.vcache` and of the tag; what is there stays as it is.
 
+    A directory that everyone may write to gets no tag: it would speak for strangers' files.
+
     Raises:
         StoreFullError, AccessError, OSError: see `files.explained`.
+        RefusedError: everyone may write to it, and its ``.vcache`` is another user's.
     """
+    refuse_planted(path)
     files = files or OsFiles()
     root, own = os.fspath(path), str(vcache_dir(path))
     with explained(files, root):
         make_directory(files, own, meta.modes.directory)
         for name in _FOLDERS:
             make_directory(files, f"{own}/{name}", meta.modes.directory)
-        _write_new(files, root, "CACHEDIR.TAG", _TAG)
+        if not anyone_may_write(root):
+            _write_new(files, root, "CACHEDIR.TAG", _TAG)
         _write_new(files, root, ".vcache/store.json", canonical_json(meta.as_json()) + b"\n")
         sync_directory(files, own)
         sync_directory(files, root)

@@ -92,6 +92,26 @@ class FileOps(Protocol):
         """Set the file's times to now; a link is not followed."""
         ...
 
+    def open_at(self, name: str, flags: int, directory: int, /) -> int:
+        """A descriptor of `name` in an open directory."""
+        ...
+
+    def stat_at(self, name: str, directory: int, /) -> os.stat_result:
+        """What `name` is in an open directory; a link is not followed."""
+        ...
+
+    def unlink_at(self, name: str, directory: int, /) -> None:
+        """Remove a name from an open directory."""
+        ...
+
+    def rmdir_at(self, name: str, directory: int, /) -> None:
+        """Remove an empty directory from an open one."""
+        ...
+
+    def rename_at(self, name: str, directory: int, target: str, target_directory: int, /) -> None:
+        """Move a name from an open directory to another."""
+        ...
+
     def free_bytes(self, path: str, /) -> int:
         """Bytes that we may still write on the filesystem of `path`."""
         ...
@@ -118,6 +138,31 @@ class OsFiles:
     def touch(path: str, /) -> None:
         """Set the file's times to now; a link is not followed."""
         os.utime(path, follow_symlinks=False)
+
+    @staticmethod
+    def open_at(name: str, flags: int, directory: int, /) -> int:
+        """A descriptor of `name` in an open directory."""
+        return os.open(name, flags, dir_fd=directory)
+
+    @staticmethod
+    def stat_at(name: str, directory: int, /) -> os.stat_result:
+        """What `name` is in an open directory; a link is not followed."""
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+
+    @staticmethod
+    def unlink_at(name: str, directory: int, /) -> None:
+        """Remove a name from an open directory."""
+        os.unlink(name, dir_fd=directory)
+
+    @staticmethod
+    def rmdir_at(name: str, directory: int, /) -> None:
+        """Remove an empty directory from an open one."""
+        os.rmdir(name, dir_fd=directory)
+
+    @staticmethod
+    def rename_at(name: str, directory: int, target: str, target_directory: int, /) -> None:
+        """Move a name from an open directory to another."""
+        os.rename(name, target, src_dir_fd=directory, dst_dir_fd=target_directory)
 
     @staticmethod
     def free_bytes(path: str, /) -> int:

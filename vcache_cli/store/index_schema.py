@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vcache_cli.store.filesystem import filesystem_of
+from vcache_cli.store.owners import is_planted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +120,8 @@ def open_database(root: StoreRoot, *, write: bool) -> Database:
     aside, or ignored where that is not possible.
     """
     path = index_path(root.path)
+    if is_planted(root.path):
+        return Database(new_in_memory(), "memory")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         return Database(_copy_into_memory(path), "memory")
     if filesystem_of(path.parent).network:

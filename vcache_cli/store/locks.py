@@ -18,6 +18,7 @@ from typing import Final
 from vcache_cli.errors import LockBusyError
 from vcache_cli.store.files import OsFiles, explained, make_directory
 from vcache_cli.store.meta import StoreRoot, vcache_dir
+from vcache_cli.store.owners import is_planted, refuse_planted
 
 __all__ = ["LockHolder", "gc_lock", "lock_holders", "write_lock", "writers_active"]
 
@@ -58,7 +59,9 @@ def gc_lock(root: StoreRoot) -> Iterator[None]:
     Raises:
         LockBusyError: another process holds it, or the filesystem has no locks.
         AccessError, StoreFullError: the lock's file cannot be made.
+        RefusedError: everyone may write to the store, and its ``.vcache`` is another user's.
     """
+    refuse_planted(root.path)
     with _lock_file(root, "gc") as fd:
         if not _acquire(fd, fcntl.LOCK_EX, root, "gc", 0.0):
             raise LockBusyError(
@@ -70,6 +73,8 @@ def gc_lock(root: StoreRoot) -> Iterator[None]:
 
 def writers_active(root: StoreRoot) -> bool:
     """True where anyone, this process too, holds the write lock now. Makes nothing."""
+    if is_planted(root.path):
+        return False
     try:
         fd = os.open(_path(root, "write"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vcache_cli.errors import AccessError, UsageError
+from vcache_cli.errors import UsageError
 from vcache_cli.quantity import format_time
+from vcache_cli.store.empties import doomed_empties
 from vcache_cli.store.files import OsFiles
+from vcache_cli.store.handles import Handles
 from vcache_cli.store.index import open_index
 from vcache_cli.store.locks import gc_lock
 from vcache_cli.store.prune_choice import Chooser
+from vcache_cli.store.prune_deed import Remover
 from vcache_cli.store.prune_scope import Doomed, PruneScope
 from vcache_cli.store.quarantine import QUARANTINE_SECONDS
-from vcache_cli.store.rows import VANISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,9 @@ def plan_prune(
     quarantine_seconds: float = QUARANTINE_SECONDS,
     now: float | None = None,
 ) -> PrunePlan:
-    """What would be removed: temps that killed writers left, expired quarantine, then the scope.
+    """What would be removed: leftovers, then the scope.
+
+    Leftovers are temps of killed writers, expired quarantine, and empty directories of entries.
 
     Args:
         root: the store; planning changes nothing and works on one that is read-only.
@@ -64,7 +66,11 @@ def plan_prune(
     with open_index(root) as index:
         index.refresh()
         chooser = Chooser(root, index, scope, moment, grace_seconds)
-        doomed = (*chooser.leftovers(quarantine_seconds), *chooser.entries())
+        doomed = (
+            *chooser.leftovers(quarantine_seconds),
+            *doomed_empties(root, index, moment),
+            *chooser.entries(),
+        )
         totals = index.totals()
     return PrunePlan(
         root=root,
@@ -72,6 +78,7 @@ def plan_prune(
         doomed=doomed,
         entries=totals.entries,
         bytes=totals.logical_bytes,
+        now_seconds=moment,
         skipped_grace=len(chooser.young),
         skipped_active_run=len(chooser.in_live_run),
     )
@@ -88,6 +95,8 @@ class PrunePlan:
     """In the store before."""
     bytes: int
     """Of all entries before, as sizes of files."""
+    now_seconds: float = 0.0
+    """When it was made, since 1970."""
     skipped_grace: int = 0
     """Entries in the scope that are left because they are young and someone is writing."""
     skipped_active_run: int = 0
@@ -96,19 +105,23 @@ class PrunePlan:
     def execute(self, *, files: FileOps | None = None) -> PruneResult:
         """Remove what the plan says, and nothing else; needs no free space.
 
-        A file that was touched or replaced since is kept; a failure does not end the work.
+        A file that was touched or replaced since is kept; a failure does not end the work. Where
+        nothing is to be removed, nothing is touched.
 
         Raises:
             LockBusyError: another process prunes or repairs.
             AccessError: the store is read-only.
+            RefusedError: everyone may write to it, and its ``.vcache`` is another user's.
         """
+        if not self.doomed:
+            return PruneResult(self, ())
         removed: list[Doomed] = []
         failed: list[tuple[Doomed, str]] = []
-        unlink = _Unlink(files or OsFiles(), self.root)
-        with gc_lock(self.root):
+        with gc_lock(self.root), Handles(files or OsFiles(), self.root.path) as handles:
+            remove = Remover(self.root, handles, self.now_seconds)
             try:
                 for each in self.doomed:
-                    failure = unlink(each)
+                    failure = remove(each)
                     if failure is None:
                         removed.append(each)
                     elif failure:
@@ -187,29 +200,6 @@ def _document(plan: PrunePlan, *, dry_run: bool) -> dict[str, Any]:
 def _after(plan: PrunePlan, removed: Iterable[Doomed]) -> dict[str, int]:
     sizes = [each.bytes for each in removed if each.is_entry]
     return {"entries": plan.entries - len(sizes), "bytes": plan.bytes - sum(sizes)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Unlink:
-    """Removes one file, where it still is the one that was doomed."""
-
-    files: FileOps
-    root: StoreRoot
-
-    def __call__(self, doomed: Doomed) -> str | None:
-        """None where it was removed, empty where it is another file or gone, else why not."""
-        relative = doomed.place or self.root.layout.path_of(doomed.key)
-        path = os.path.join(self.root.path, relative)
-        try:
-            found = self.files.lstat(path)
-            if (found.st_ino, found.st_mtime_ns) != (doomed.inode, doomed.used_ns):
-                return ""
-            self.files.unlink(path)
-        except OSError as error:
-            if error.errno == errno.EROFS:
-                raise AccessError(f"{path}: {error.strerror}") from error
-            return "" if error.errno in VANISHED else error.strerror or str(error)
-        return None
 
 
 def _forget(root: StoreRoot, removed: Iterable[Doomed]) -> None:

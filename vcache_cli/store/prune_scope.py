@@ -74,9 +74,15 @@ class Doomed(NamedTuple):
     """mtime, as it was when the plan was made."""
     inode: int
     reason: str
-    """``temp``, ``quarantine``, ``incompatible``, ``aged``, ``unused``, ``selected``, ``size``."""
+    """``temp``, ``quarantine``, ``empty`` for a directory, ``incompatible``, ``aged``, ``unused``,
+    ``selected``, ``size``."""
 
     @property
     def is_entry(self) -> bool:
-        """False for temps and quarantined files."""
+        """False for temps, quarantined files and directories."""
         return self.place is None
+
+    @property
+    def is_directory(self) -> bool:
+        """True for an empty directory."""
+        return self.reason == "empty"

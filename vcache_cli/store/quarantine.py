@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vcache_cli.quantity import format_time, parse_time
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import OsFiles, make_directory
+from vcache_cli.store.handles import Handles
 from vcache_cli.store.meta import vcache_dir
 
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ def move_to_quarantine(root: StoreRoot, facts: FileFacts, finding: str, now: flo
     stamp = format_time(now).replace("-", "").replace(":", "")
     name = os.fsdecode(os.fsencode(facts.path.rpartition("/")[2])[-_MAX_NAME_BYTES:])
     target = f"{stamp}-{finding}-{secrets.token_hex(4)}-{name}"
-    os.rename(root.path / facts.path, folder / target)
+    with Handles(OsFiles(), root.path) as handles:
+        found = handles.stat(facts.path)  # again, in the directory that it is taken out of
+        if (found.st_ino, found.st_mtime_ns) != (facts.inode, facts.mtime_ns):
+            return None
+        handles.move(facts.path, folder, target)
     return f".vcache/quarantine/{target}"
 
 

@@ -51,6 +51,8 @@ class FileFacts(NamedTuple):
     """Hard links; what has more than one is counted once in allocated bytes."""
     key: str | None
     """The key whose entry this is; None for anything that is no entry."""
+    owner: int = -1
+    """`st_uid`."""
 
     @property
     def identity(self) -> tuple[int, int, int, int, int]:
@@ -70,6 +72,7 @@ class FileFacts(NamedTuple):
             stat.st_dev,
             stat.st_nlink,
             key,
+            stat.st_uid,
         )
 
 

@@ -18,6 +18,7 @@ from vcache_cli.quantity import format_time, parse_time
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import TEMP_FLAGS, OsFiles, explained, make_directory, write_all
 from vcache_cli.store.meta import vcache_dir
+from vcache_cli.store.owners import is_planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -150,22 +151,24 @@ class Run:
 
 def list_runs(root: StoreRoot) -> list[Run]:
     """Every run that left a file, oldest first; files by other names are none."""
-    try:
-        names = sorted(os.listdir(runs_dir(root)))
-    except OSError:
-        return []
+    names = sorted(_names(root))
     stems = [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
     runs = [_run(runs_dir(root) / f"{stem}{_SUFFIX}", stem) for stem in stems]
     return [run for run in runs if run is not None]
 
 
+def _names(root: StoreRoot) -> list[str]:
+    if is_planted(root.path):
+        return []
+    try:
+        return os.listdir(runs_dir(root))
+    except OSError:
+        return []
+
+
 def last_run(root: StoreRoot) -> Run | None:
     """The run that began last; None where there was none."""
-    try:
-        names = sorted(os.listdir(runs_dir(root)), reverse=True)
-    except OSError:
-        return None
-    for name in names:
+    for name in sorted(_names(root), reverse=True):
         run = _run(runs_dir(root) / name, name.removesuffix(_SUFFIX))
         if run is not None and name.endswith(_SUFFIX):
             return run

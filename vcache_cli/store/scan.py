@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from vcache_cli.store.owners import is_planted, owners_of
 from vcache_cli.store.rows import FileFacts
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class DirectoryScan:
     """Paths below the root; without ``.vcache``."""
     error: str | None = None
     """Why it could not be listed."""
+    is_empty: bool = False
+    """True where it holds nothing, though it might hold an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,11 @@ class Scan:
         return sorted(file for each in self.directories for file in each.foreign)
 
     @property
+    def empty_directories(self) -> list[str]:
+        """Paths of directories that might hold an entry and hold nothing, sorted."""
+        return sorted(each.path for each in self.directories if each.is_empty)
+
+    @property
     def errors(self) -> list[tuple[str, str]]:
         """(path below the root, why it could not be listed)."""
         found = [(each.path, each.error) for each in self.directories if each.error]
@@ -95,6 +103,11 @@ class Scan:
 
 class Naming(Protocol):
     """The part of a layout that says which names are entries."""
+
+    @property
+    def shards(self) -> tuple[str, ...] | None:
+        """Names of the directories that hold entries; None where any may."""
+        ...
 
     def path_of(self, key: str) -> str:
         """Path of the entry below the root."""
@@ -108,6 +121,8 @@ class Naming(Protocol):
 class _NoEntries:
     """Naming of places where no entry can be."""
 
+    shards = ()
+
     def path_of(self, key: str) -> str:
         return key
 
@@ -116,7 +131,11 @@ class _NoEntries:
 
 
 def scan_directory(root: Path, path: str, naming: Naming) -> DirectoryScan:
-    """One directory below `root`; names only and one lstat each, nothing is opened."""
+    """One directory below `root`; names only and one lstat each, nothing is opened.
+
+    Where any directory may hold entries, what belongs to another user is foreign, a directory
+    that holds no entry is one foreign thing, and nothing is looked at below it.
+    """
     absolute = os.path.join(root, path) if path else os.fspath(root)
     try:
         before = os.lstat(absolute)
@@ -126,29 +145,82 @@ def scan_directory(root: Path, path: str, naming: Naming) -> DirectoryScan:
             names = [(name.name, name) for name in listing]
     except OSError as error:
         return DirectoryScan(path, error=error.strerror or type(error).__name__)
+    if not path:
+        names = [(name, found) for name, found in names if not _is_own(root, name)]
+    here = DirectoryScan(path, before.st_mtime_ns, before.st_ino)
+    if naming.shards is None:
+        return _among_strangers(here, FileFacts.of(path, before), sorted(names), naming, root)
     entries: list[FileFacts] = []
     foreign: list[FileFacts] = []
     below: list[str] = []
     for name, found in sorted(names):
         relative = f"{path}/{name}" if path else name
-        if not path and (name == OWN_DIRECTORY or name in OWN_FILES):
-            continue
         if found.is_dir(follow_symlinks=False):
             below.append(relative)
         elif facts := _facts(relative, found, naming):
             (foreign if facts.key is None else entries).append(facts)
-    return DirectoryScan(
-        path, before.st_mtime_ns, before.st_ino, tuple(entries), tuple(foreign), tuple(below)
+    return replace(
+        here, entries=tuple(entries), foreign=tuple(foreign), subdirectories=tuple(below)
     )
 
 
-def _facts(relative: str, found: os.DirEntry[str], naming: Naming) -> FileFacts | None:
-    """None where the file vanished between listing and lstat: it is simply not there."""
+def _is_own(root: Path, name: str) -> bool:
+    if name == OWN_DIRECTORY:
+        return not is_planted(root)
+    return name in OWN_FILES
+
+
+def _among_strangers(
+    here: DirectoryScan,
+    itself: FileFacts,
+    names: list[tuple[str, os.DirEntry[str]]],
+    naming: Naming,
+    root: Path,
+) -> DirectoryScan:
+    prefix = f"{here.path}/" if here.path else ""
+    if prefix and not any(naming.key_of(prefix + name) is not None for name, _ in names):
+        strange = (_bare(itself),) if names else ()
+        return replace(here, foreign=strange, is_empty=not names)
+    owners = owners_of(root)
+    entries: list[FileFacts] = []
+    foreign: list[FileFacts] = []
+    below: list[str] = []
+    for name, found in names:
+        facts = _facts(prefix + name, found, naming, owners)
+        if facts is None:
+            continue
+        if not stat.S_ISDIR(facts.mode):
+            (foreign if facts.key is None else entries).append(facts)
+        elif prefix or facts.owner not in owners or name == OWN_DIRECTORY:
+            foreign.append(_bare(facts))
+        else:
+            below.append(facts.path)
+    return replace(
+        here, entries=tuple(entries), foreign=tuple(foreign), subdirectories=tuple(below)
+    )
+
+
+def _bare(facts: FileFacts) -> FileFacts:
+    """A directory that is not looked into: what it takes is unknown, its name takes nothing."""
+    return facts._replace(size_bytes=0, allocated_bytes=0, links=1)
+
+
+def _facts(
+    relative: str,
+    found: os.DirEntry[str],
+    naming: Naming,
+    owners: frozenset[int] | None = None,
+) -> FileFacts | None:
+    """None where the file vanished between listing and lstat: it is simply not there.
+
+    With `owners`, only theirs can be entries.
+    """
     try:
         status = found.stat(follow_symlinks=False)
     except OSError:
         return None
-    key = _entry_key(relative, naming) if stat.S_ISREG(status.st_mode) else None
+    may_be = stat.S_ISREG(status.st_mode) and (owners is None or status.st_uid in owners)
+    key = _entry_key(relative, naming) if may_be else None
     return FileFacts.of(relative, status, key)
 
 
@@ -186,7 +258,7 @@ def scan_own(root: Path) -> OwnArea:
     errors: list[tuple[str, str]] = []
     for name in sorted(OWN_FILES):
         other.extend(_lstat(root, name))
-    waiting = [OWN_DIRECTORY]
+    waiting = [] if is_planted(root) else [OWN_DIRECTORY]
     while waiting:
         scanned = scan_directory(root, waiting.pop(), _NoEntries())
         if scanned.error and os.path.lexists(os.path.join(root, scanned.path)):
