@@ -13,7 +13,7 @@ def test_any_number_of_failures_is_borne_by_default() -> None:
 def test_on_error_fail_bears_none() -> None:
     policy = ErrorPolicy.parse("fail", None)
     policy.check(failed=0, done=10)
-    with pytest.raises(PartialFailureError, match="^1 item failed, and the run was to end at the first$"):
+    with pytest.raises(PartialFailureError, match="1 item failed, and the run was to end at"):
         policy.check(failed=1, done=10)
 
 
@@ -42,7 +42,7 @@ def test_what_gave_up_is_said_in_numbers_and_with_the_option_that_decided() -> N
     with pytest.raises(PartialFailureError) as none:
         ErrorPolicy.parse("fail", None).check(failed=1, done=1)
     assert "--on-error skip" in none.value.hint
-    with pytest.raises(PartialFailureError, match="^3 items failed, at most 2 were to$"):
+    with pytest.raises(PartialFailureError, match="3 items failed, at most 2 were to"):
         ErrorPolicy.parse("skip", "2").check(failed=3, done=100)
-    with pytest.raises(PartialFailureError, match="^2 of 200 items failed, at most 0.5% were to$"):
+    with pytest.raises(PartialFailureError, match=r"2 of 200 items failed, at most 0\.5% were to"):
         ErrorPolicy.parse("skip", "0.5%").check(failed=2, done=200)
