@@ -17,7 +17,7 @@ from vcache_cli.store.checksum import STEP_BYTES, digits_at, start_checksum
 from vcache_cli.store.files import READ_FLAGS, FileOps, OsFiles
 from vcache_cli.tensor import Tensor, empty_buffer
 
-__all__ = ["HeaderFacts", "read_file", "read_header"]
+__all__ = ["HeaderFacts", "read_file", "read_header", "read_plain_header"]
 
 _SMALL_BYTES: Final = 1536 * 1024
 """Larger files are read in steps."""
@@ -59,18 +59,30 @@ def read_header(path: str | os.PathLike[str], relative: str, layout: Layout) -> 
         InvalidEntryError: the header is not that of the entry of `relative`.
         OSError: it could not be opened or read.
     """
+    header, facts = read_plain_header(path, layout.limits)
+    return HeaderFacts(layout.unpack(relative, header.metadata, {}), header, facts)
+
+
+def read_plain_header(
+    path: str | os.PathLike[str], limits: HeaderLimits
+) -> tuple[Header, os.stat_result]:
+    """The header of the file at `path`, whatever it is the header of.
+
+    Raises:
+        InvalidEntryError: it is none within `limits`.
+        OSError: it could not be opened or read.
+    """
     files = OsFiles()
     with _opened(files, path) as fd:
         facts = files.fstat(fd)
-        size_bytes = _entry_size(facts, layout.limits)
+        size_bytes = _entry_size(facts, limits)
         raw = bytearray(min(size_bytes, _FIRST_BYTES))
         _fill(files, fd, memoryview(raw))
-        end = LENGTH_BYTES + header_length(bytes(raw[:LENGTH_BYTES]), size_bytes, layout.limits)
+        end = LENGTH_BYTES + header_length(bytes(raw[:LENGTH_BYTES]), size_bytes, limits)
         rest = bytearray(max(0, end - len(raw)))
         _fill(files, fd, memoryview(rest))
     raw = (raw + rest)[LENGTH_BYTES:end]
-    header = parse_header(bytes(raw), size_bytes - end, layout.limits)
-    return HeaderFacts(layout.unpack(relative, header.metadata, {}), header, facts)
+    return parse_header(bytes(raw), size_bytes - end, limits), facts
 
 
 @contextlib.contextmanager
