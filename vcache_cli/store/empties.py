@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from vcache_cli.store.index import Index
     from vcache_cli.store.meta import StoreRoot
+    from vcache_cli.store.scan import Scan
 
-__all__ = ["EMPTY_SECONDS", "count_empties", "doomed_empties"]
+__all__ = ["EMPTY_SECONDS", "count_empties", "doomed_empties", "empties_of"]
 
 EMPTY_SECONDS: Final = 86_400.0
 """A younger one may be waiting for the entry that the server is computing."""
@@ -35,6 +36,13 @@ def count_empties(root: StoreRoot, index: Index) -> int | None:
         return None
     found = index.query(f"SELECT count(*) {_EMPTY}")
     return int(found[0][0]) if found else 0
+
+
+def empties_of(root: StoreRoot, scan: Scan) -> int | None:
+    """`count_empties`, by the directories themselves."""
+    if not isinstance(root.layout, OwnDirectory):
+        return None
+    return sum(each.is_empty for each in scan.directories)
 
 
 def doomed_empties(root: StoreRoot, index: Index, now: float) -> list[Doomed]:

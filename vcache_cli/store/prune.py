@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vcache_cli.errors import UsageError
+from vcache_cli.errors import StoreFullError, UsageError
 from vcache_cli.quantity import format_time
+from vcache_cli.store.create import write_meta
 from vcache_cli.store.empties import doomed_empties
 from vcache_cli.store.files import OsFiles
 from vcache_cli.store.handles import Handles
@@ -115,6 +117,8 @@ class PrunePlan:
         """
         if not self.doomed:
             return PruneResult(self, ())
+        with suppress(StoreFullError):  # then the next command tells by what is left
+            write_meta(self.root.path, self.root.meta)
         removed: list[Doomed] = []
         failed: list[tuple[Doomed, str]] = []
         with gc_lock(self.root), Handles(files or OsFiles(), self.root.path) as handles:

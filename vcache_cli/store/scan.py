@@ -90,11 +90,6 @@ class Scan:
         return sorted(file for each in self.directories for file in each.foreign)
 
     @property
-    def empty_directories(self) -> list[str]:
-        """Paths of directories that might hold an entry and hold nothing, sorted."""
-        return sorted(each.path for each in self.directories if each.is_empty)
-
-    @property
     def errors(self) -> list[tuple[str, str]]:
         """(path below the root, why it could not be listed)."""
         found = [(each.path, each.error) for each in self.directories if each.error]
