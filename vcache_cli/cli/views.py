@@ -10,8 +10,12 @@ from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Final
 
 __all__ = ["check_view", "plan_view", "prune_view", "verify_view", "warm_view"]
+
+_SHOWN_OF_A_KIND: Final = 20
+"""Problems of one kind that people see."""
 
 
 def warm_view(document: Mapping[str, Any]) -> Sequence[Block]:
@@ -101,20 +105,43 @@ def prune_view(document: Mapping[str, Any]) -> Sequence[Block]:
 
 def verify_view(document: Mapping[str, Any]) -> Sequence[Block]:
     """A verification: what was looked at, and each problem."""
-    rows = tuple(
-        (each["kind"], each["path"], each.get("action", "-"), _difference(each))
-        for each in document["problems"][:100]
-    )
+    rows, more = _problem_rows(document)
     total = len(document["problems"]) + document.get("problems_omitted", 0)
+    kinds = document.get("kinds", {})
+    told = f" ({', '.join(f'{number:,} {kind}' for kind, number in kinds.items())})"
     facts = [
         ("level", document["level"]),
         ("checked", f"{count(document['checked'], 'entry', 'entries')}, {document['ok']:,} ok"),
         ("read", format_size(document["bytes_read"])),
-        ("problems", f"{total:,}"),
+        ("problems", f"{total:,}" + (told if kinds else "")),
     ]
+    if bare := document.get("without_checksum", 0):
+        which = "the files carry" if document.get("structure_only") else f"{bare:,} of them carry"
+        facts.insert(2, ("checksums", f"structure only: {which} none"))
+    if empty := document.get("empty_directories"):
+        facts.append(("empty directories", f"{empty:,}"))
     if not document["complete"]:
         facts.append(("complete", "no; run it again to go on from here"))
-    return (Table(("kind", "path", "action", "found"), rows), Facts(tuple(facts)))
+    table = Table(("kind", "path", "action", "found"), tuple(rows))
+    return (table, Lines(tuple(more)), Facts(tuple(facts)))
+
+
+def _problem_rows(document: Mapping[str, Any]) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The first problems of each kind, and how many more there are of it."""
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for each in document["problems"]:
+        by_kind.setdefault(each["kind"], []).append(each)
+    rows: list[tuple[str, ...]] = []
+    more: list[str] = []
+    for kind, same in by_kind.items():
+        rows += [
+            (kind, each["path"], each.get("action", "-"), _difference(each))
+            for each in same[:_SHOWN_OF_A_KIND]
+        ]
+        rest = document.get("kinds", {}).get(kind, len(same)) - _SHOWN_OF_A_KIND
+        if rest > 0:
+            more.append(f"and {rest:,} more of kind {kind}; --json lists them")
+    return rows, more
 
 
 def _difference(problem: Mapping[str, Any]) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.items import display_path
+from vcache_cli.store.empties import count_empties
+from vcache_cli.store.examine import examine_store, server_document
 from vcache_cli.store.filesystem import Filesystem, filesystem_of
 from vcache_cli.store.index import open_index
 from vcache_cli.store.runs import Run, last_run
@@ -23,6 +25,7 @@ from vcache_cli.store.stats_sums import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from vcache_cli.protocols import ServerView
     from vcache_cli.store.index import Index
     from vcache_cli.store.meta import StoreRoot
     from vcache_cli.store.rows import FileFacts
@@ -85,8 +88,12 @@ class StoreStats:
     """Printable paths below the root, where the truth was walked."""
     unreadable: tuple[tuple[str, str], ...] = ()
     """(directory, reason) of what could not be listed, where the truth was walked."""
+    empty_directories: int | None = None
+    """That might hold an entry and hold nothing; None where entries share theirs."""
     last_run: Run | None = None
     limits: Mapping[str, Limit] = field(default_factory=dict)
+    server: ServerView | None = None
+    """What the server makes of it, where its layout knows."""
 
     def as_json(self) -> dict[str, Any]:
         """The fields of ``vcache.stats/1``."""
@@ -108,6 +115,8 @@ class StoreStats:
             "fs": self.fs.as_json(),
             "index": index,
         }
+        if self.empty_directories is not None:
+            value["empty_directories"] = self.empty_directories
         if self.last_run is not None:
             value["last_run"] = self.last_run.as_json()
         if self.drift_entries is not None:
@@ -116,6 +125,8 @@ class StoreStats:
             value["unreadable"] = [
                 {"path": path, "message": reason} for path, reason in self.unreadable
             ]
+        if self.server is not None:
+            value["server"] = server_document(self.server)
         return value
 
 
@@ -139,6 +150,7 @@ def store_stats(
         walked = scan_store(root) if scan else None
         drift = None if walked is None else _settle_drift(root, index, walked)
         groups = sum_groups(index, int(time.time() if now is None else now))
+        empties = count_empties(root, index)
         shared, foreign, state = index.shared_bytes(), index.foreign_bytes(), index.state
     own = scan_own(root.path)  # after the index is closed and its log is gone
     stats = StoreStats(
@@ -151,8 +163,10 @@ def store_stats(
         fs=filesystem_of(root.path),
         index_state=state,
         drift_entries=drift,
+        empty_directories=empties,
         last_run=last_run(root),
         limits=dict(limits or {}),
+        server=examine_store(root, scan=walked, now=now),
     )
     return stats if walked is None else _with_truth(stats, walked)
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 import time
-from collections import deque
+from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import UsageError
+from vcache_cli.store.empties import empties_of
 from vcache_cli.store.index import open_index
 from vcache_cli.store.index_schema import unpack_key
 from vcache_cli.store.locks import gc_lock
 from vcache_cli.store.quarantine import move_to_quarantine
 from vcache_cli.store.scan import scan_store
-from vcache_cli.store.verify_entry import Checked, Level, Problem, check_entry, problem_of
+from vcache_cli.store.verify_beside import is_link_in_place, server_problems, strangers
+from vcache_cli.store.verify_entry import Checked, Level, Problem, check_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from vcache_cli.store.index import Index
     from vcache_cli.store.meta import StoreRoot
     from vcache_cli.store.rows import FileFacts
-    from vcache_cli.store.scan import Scan
 
 __all__ = ["Level", "Problem", "VerifyOptions", "VerifyReport", "verify_store"]
 
@@ -81,8 +81,12 @@ class VerifyReport:
     """False where time ran out first."""
     cursor: str | None = None
     """Path of the last entry checked, where it is not complete."""
+    without_checksum: int = 0
+    """Sound entries that carry no checksum, so that only their structure was checked."""
     structure_only: bool = False
-    """True where the store's files carry no checksum, so that only their form was checked."""
+    """True where that is every one of them."""
+    empty_directories: int | None = None
+    """Directories that might hold an entry and hold nothing; None where entries share theirs."""
 
     @property
     def damage(self) -> tuple[Problem, ...]:
@@ -95,19 +99,24 @@ class VerifyReport:
         return tuple(problem for problem in self.problems if problem.is_left)
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of ``vcache.verify/1``; damage is listed first."""
-        ranked = sorted(self.problems, key=lambda problem: not problem.is_damage)
+        """The fields of ``vcache.verify/1``; damage is listed first, then the rarer kinds."""
+        kinds = Counter(problem.kind for problem in self.problems)
+        ranked = sorted(self.problems, key=lambda each: (not each.is_damage, kinds[each.kind]))
         value: dict[str, Any] = {
             "level": self.level,
             "checked": self.checked,
             "ok": self.ok,
             "bytes_read": self.bytes_read,
             "problems": [problem.as_json() for problem in ranked[:MAX_LISTED]],
+            "kinds": dict(sorted(kinds.items())),
             "complete": self.complete,
             "structure_only": self.structure_only,
+            "without_checksum": self.without_checksum,
         }
         if len(ranked) > MAX_LISTED:
             value["problems_omitted"] = len(ranked) - MAX_LISTED
+        if self.empty_directories is not None:
+            value["empty_directories"] = self.empty_directories
         if self.cursor is not None:
             value["cursor"] = os.fsencode(self.cursor).decode("utf-8", "backslashreplace")
         return value
@@ -169,16 +178,28 @@ class _Verify:
         if limit is not None:
             self._index.set_note(_CURSOR + self._options.level, cursor)
         seen = [checked for checked in done if not checked.vanished]
+        sound = [checked for checked in seen if checked.is_ok]
+        bare = sum(not checked.has_checksum for checked in sound)
+        beside = self._beside(complete=complete)
         return VerifyReport(
             level=self._options.level,
             checked=len(seen),
-            ok=sum(checked.is_ok for checked in seen),
+            ok=len(sound),
             bytes_read=sum(checked.bytes_read for checked in seen),
-            problems=(*self._repaired(seen), *_strangers(self._root, self._scan), *self._drift()),
+            problems=(*self._repaired(seen), *beside, *self._drift()),
             complete=complete,
             cursor=cursor,
-            structure_only=self._root.layout.checksum_field is None,
+            without_checksum=bare,
+            structure_only=bool(bare) and bare == len(sound),
+            empty_directories=empties_of(self._root, self._scan),
         )
+
+    def _beside(self, *, complete: bool) -> list[Problem]:
+        told = []
+        if complete:
+            reads_headers = self._options.level != "stat"
+            told = server_problems(self._root, self._scan, self._now, reads_headers=reads_headers)
+        return [*told, *strangers(self._root, self._scan, {problem.path for problem in told})]
 
     def _chosen(self) -> list[FileFacts]:
         """Entries to check, in the order of their paths."""
@@ -236,7 +257,7 @@ class _Verify:
         """Links where entries belong: no reader follows them, and no writer makes them."""
         problems = []
         for file in self._scan.foreign:
-            if _is_link_in_place(self._root, file):
+            if is_link_in_place(self._root, file):
                 key = self._root.layout.key_of(file.path)
                 found = Problem(file.path, "symlink", key, "a regular file", "a link")
                 action = self._move(file, found) if self._options.repair else "none"
@@ -279,21 +300,3 @@ def _known(index: Index) -> dict[str, tuple[int, int]]:
     """Size and inode of every entry, by key, as the index has them."""
     rows = index.stream("SELECT key, bytes, inode FROM entries")
     return {unpack_key(key): (size, inode % 2**64) for key, size, inode in rows}
-
-
-def _is_link_in_place(root: StoreRoot, file: FileFacts) -> bool:
-    return stat.S_ISLNK(file.mode) and root.layout.key_of(file.path) is not None
-
-
-def _strangers(root: StoreRoot, scan: Scan) -> list[Problem]:
-    """What is no entry and not ours, and what cannot be listed: told, never touched."""
-    problems = [
-        problem_of(file, "foreign_file")
-        for file in scan.foreign
-        if not _is_link_in_place(root, file)
-    ]
-    shards = {"", *(root.layout.shards or ())}
-    for path, reason in scan.errors:
-        kind = "io_error" if path in shards else "foreign_file"
-        problems.append(Problem(path or ".", kind, actual=reason))
-    return problems

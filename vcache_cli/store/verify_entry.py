@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from vcache_cli.errors import InvalidEntryError
@@ -82,6 +82,8 @@ class Checked:
     facts: FileFacts
     problems: tuple[Problem, ...] = ()
     bytes_read: int = 0
+    has_checksum: bool = False
+    """True where the file carries a checksum, or nothing looked for one."""
     vanished: bool = False
     """It was removed or replaced meanwhile: nothing is said of it."""
 
@@ -108,18 +110,18 @@ def check_entry(
     if level == "stat":
         if known_bytes not in {None, facts.size_bytes}:
             noted += (problem_of(facts, "size", str(known_bytes), str(facts.size_bytes)),)
-        return Checked(facts, noted)
+        return Checked(facts, noted, has_checksum=True)
     try:
-        found, bytes_read = (_check_header if level == "header" else _check_data)(root, facts)
+        checked = (_check_header if level == "header" else _check_data)(root, facts)
     except InvalidEntryError as error:
-        found, bytes_read = (problem_of(facts, error.finding, None, error.message),), 0
+        checked = Checked(facts, (problem_of(facts, error.finding, None, error.message),))
     except OSError as error:
         if error.errno in VANISHED:
             return Checked(facts, vanished=True)
-        found, bytes_read = (problem_of(facts, "io_error", None, error.strerror),), 0
-    if found and not is_still(root, facts):
+        checked = Checked(facts, (problem_of(facts, "io_error", None, error.strerror),))
+    if checked.problems and not is_still(root, facts):
         return Checked(facts, vanished=True)
-    return Checked(facts, (*noted, *found), bytes_read)
+    return replace(checked, problems=(*noted, *checked.problems))
 
 
 def problem_of(
@@ -136,16 +138,15 @@ def _stat_problems(root: StoreRoot, facts: FileFacts) -> tuple[Problem, ...]:
     return (problem_of(facts, "mode", expected, f"{stat.S_IMODE(facts.mode):04o}"),)
 
 
-Found = tuple[tuple[Problem, ...], int]
-
-
-def _check_header(root: StoreRoot, facts: FileFacts) -> Found:
+def _check_header(root: StoreRoot, facts: FileFacts) -> Checked:
     found = read_header(f"{root.path}/{facts.path}", facts.path, root.layout)
     dtypes = {spec.name: spec.dtype for spec in found.header.tensors}
-    return _dtype_problems(facts, found.entry, dtypes), found.header.data_start
+    problems = _dtype_problems(facts, found.entry, dtypes)
+    summed = _has_checksum(root, found.entry)
+    return Checked(facts, problems, found.header.data_start, summed)
 
 
-def _check_data(root: StoreRoot, facts: FileFacts) -> Found:
+def _check_data(root: StoreRoot, facts: FileFacts) -> Checked:
     path = os.path.join(root.path, facts.path)
     entry = read_file(OsFiles(), path, facts.path, root.layout)
     dtypes = {name: tensor.dtype for name, tensor in entry.tensors.items()}
@@ -153,7 +154,11 @@ def _check_data(root: StoreRoot, facts: FileFacts) -> Found:
     difference = _second_opinion(path, entry)
     if difference:
         problems += (problem_of(facts, "header", "as safetensors reads it", difference),)
-    return problems, facts.size_bytes
+    return Checked(facts, problems, facts.size_bytes, _has_checksum(root, entry))
+
+
+def _has_checksum(root: StoreRoot, entry: Entry) -> bool:
+    return root.layout.checksum_field in entry.metadata
 
 
 def _dtype_problems(

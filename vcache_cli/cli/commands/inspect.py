@@ -21,7 +21,7 @@ from vcache_cli.cli.options import (
 )
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.text import count
-from vcache_cli.errors import UsageError
+from vcache_cli.errors import NotAStoreError, UsageError
 from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def inspect(
         typer.Argument(
             metavar="ENTRY",
             show_default=False,
-            help="A key or its beginning, an entry's file, or a picture; a store may stand first.",
+            help="A key or its beginning, an entry's file, a picture, or a server's image hash;"
+            " a store may stand first.",
         ),
     ] = None,
     *,
@@ -73,8 +74,21 @@ def _split(names: Sequence[str] | None) -> tuple[str | None, str]:
 
 def _store_above(entry: str) -> str | None:
     """The store that an entry's file lies in: then it need not be named."""
-    above = Path(entry).absolute().parents
-    return next((str(path) for path in above if (path / ".vcache/store.json").is_file()), None)
+    file = Path(entry).absolute()
+    above = next((path for path in file.parents if (path / ".vcache/store.json").is_file()), None)
+    if above is None and file.is_file() and _is_store(file.parent.parent):
+        above = file.parent.parent  # a server's own: its entries lie one directory deep
+    return None if above is None else str(above)
+
+
+def _is_store(path: Path) -> bool:
+    from vcache_cli.assemble import open_root
+
+    try:
+        open_root(path)
+    except NotAStoreError:
+        return False
+    return True
 
 
 def _problem(found: Sequence[Inspection]) -> Problem | None:
@@ -112,6 +126,10 @@ def _facts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         state = "ok" if checksum["ok"] else "DOES NOT MATCH"
         yield "checksum", f"{checksum['algorithm']} {checksum['value']} ({state})"
     yield from _origin(entry)
+    for name, value in entry.get("server", {}).items():
+        yield name.replace("_", " "), str(value)
+    if "matched" in entry:
+        yield "found by", entry["matched"]
 
 
 def _origin(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -91,6 +91,9 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("quarantine", "tmp", "foreign"):
         if sizes.get(name):
             yield name, format_size(sizes[name])
+    yield from _server(document.get("server", {}))
+    if empty := document.get("empty_directories"):
+        yield "empty directories", f"{empty:,}"
     for name, limit in document["limits"].items():
         shown = format_size(limit["value"]) if "value" in limit else "none"
         yield name.replace("_", " "), f"{shown} ({limit['origin']})"
@@ -103,6 +106,31 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "index", document["index"]["state"] + held
     if run := document.get("last_run"):
         yield "last run", _run(run)
+
+
+def _server(server: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a server makes of its own store after its next start."""
+    if not server:
+        return
+    if "capacity_bytes" in server:
+        used, limit = server["indexed"]["bytes"], server["capacity_bytes"]
+        note = f" ({server['capacity_note']})" if "capacity_note" in server else ""
+        yield "server's limit", f"{format_size(used)} of {format_size(limit)} used{note}"
+    if (never := server["never_indexed"])["entries"]:
+        yield "never indexed", f"{_sums(never, 'file', 'files')}: never found, never evicted"
+    if first := server["evicts_first"]:
+        names = ", ".join(each["path"][:18] for each in first[:3])
+        yield "evicted first", f"{names}, ... after its next start"
+    if (going := server["evicts_next"])["entries"]:
+        told = "by its first write after a start"
+        yield "evicted next", f"{_sums(going, 'entry', 'entries')}: {told}"
+    if found := server["findings"]:
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in found.items())
+        yield "findings", f"{kinds}; `vcache verify` names the files"
+
+
+def _sums(sums: Mapping[str, int], noun: str, plural: str) -> str:
+    return f"{count(sums['entries'], noun, plural)}, {format_size(sums['bytes'])}"
 
 
 def _run(run: Mapping[str, Any]) -> str:

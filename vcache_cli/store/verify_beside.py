@@ -1,0 +1,57 @@
+"""What `verify` tells beside damage of entries: strangers, and what the server will not do well."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING
+
+from vcache_cli.store.examine import examine_store
+from vcache_cli.store.verify_entry import Problem, problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from vcache_cli.store.meta import StoreRoot
+    from vcache_cli.store.rows import FileFacts
+    from vcache_cli.store.scan import Scan
+
+__all__ = ["is_link_in_place", "server_problems", "strangers"]
+
+
+def server_problems(
+    root: StoreRoot, scan: Scan, now: float, *, reads_headers: bool
+) -> list[Problem]:
+    """What the server will not do well with the files, entries or not; each is told, not damage."""
+    view = examine_store(root, scan=scan, reads_headers=reads_headers, now=now)
+    keys = {file.path: file.key for file in scan.entries}
+    return [
+        Problem(each.path, each.kind, keys.get(each.path), each.expected, each.actual)
+        for each in (view.findings if view else ())
+    ]
+
+
+def strangers(root: StoreRoot, scan: Scan, told: Collection[str]) -> list[Problem]:
+    """What is no entry and not ours, and what cannot be listed: told, never touched.
+
+    Args:
+        root: the store.
+        scan: what lies there.
+        told: paths of which more is known than that they are foreign.
+    """
+    problems = [
+        problem_of(file, "foreign_file")
+        for file in scan.foreign
+        if file.path not in told and not is_link_in_place(root, file)
+    ]
+    shards = {"", *(root.layout.shards or ())}
+    for path, reason in scan.errors:
+        kind = "io_error" if path in shards else "foreign_file"
+        problems.append(Problem(path or ".", kind, actual=reason))
+    return problems
+
+
+def is_link_in_place(root: StoreRoot, file: FileFacts) -> bool:
+    """True for a link where an entry belongs; among strangers it may be anyone's, for any use."""
+    if root.layout.shards is None or not stat.S_ISLNK(file.mode):
+        return False
+    return root.layout.key_of(file.path) is not None
