@@ -11,6 +11,7 @@ from vcache_cli.quantity import format_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Final
+    from typing import Final
 
 __all__ = ["check_view", "plan_view", "prune_view", "verify_view", "warm_view"]
 
@@ -41,7 +42,11 @@ def _warm_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         total = len(document["warnings"]) + document.get("warnings_omitted", 0)
         yield "warnings", f"{total:,}"
     if "run" in document:
-        yield "run", document["run"]
+        yield "run", _run_file(document) if items["failed"] else document["run"]
+
+
+def _run_file(document: Mapping[str, Any]) -> str:
+    return f"{document['store']}/.vcache/runs/{document['run']}.jsonl"
 
 
 def _skipped(kind: str, number: int) -> str:
@@ -50,13 +55,26 @@ def _skipped(kind: str, number: int) -> str:
     return f"{number:,} {kind.replace('_', ' ')}"
 
 
+_PLAN_ITEMS: Final = {
+    "total": "items",
+    "to_do": "to do",
+    "present": "present",
+    "unsupported": "no pictures, or known to fail",
+}
+_PLAN_BYTES: Final = {
+    "to_read": "to read",
+    "to_write_estimate": "to write, about",
+    "free": "free on the disk",
+}
+
+
 def plan_view(document: Mapping[str, Any]) -> Sequence[Block]:
     """A dry run: what would be done."""
     items, moved = document["items"], document["bytes"]
-    facts = [(name.replace("_", " "), f"{items[name]:,}") for name in items]
-    facts += [(name.replace("_", " "), format_size(moved[name])) for name in moved]
+    facts = [(label, f"{items[name]:,}") for name, label in _PLAN_ITEMS.items()]
+    facts += [(label, format_size(moved[name])) for name, label in _PLAN_BYTES.items()]
     if "seconds_estimate" in document:
-        facts.append(("time estimate", duration(document["seconds_estimate"])))
+        facts.append(("time, about", duration(document["seconds_estimate"])))
     told = ("copies count as work to do: only a run tells them apart",) if items["to_do"] else ()
     return (Facts(tuple(facts)), Lines(told))
 

@@ -136,9 +136,15 @@ def _origin(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     recipe = entry.get("recipe", {})
     for name in ("target", "profile", "family", "settings", "encoder"):
         if name in recipe:
-            yield name, _compact(recipe[name])
-    if made := entry.get("provenance"):
-        yield "made with", _compact(made)
+            yield from _one_a_line(name, recipe[name])
+    yield from _one_a_line("made with", entry.get("provenance", {}))
+
+
+def _one_a_line(label: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401  any JSON value
+    parts = value.items() if isinstance(value, dict) else ((None, value),)
+    for number, (name, part) in enumerate(parts):
+        text = _compact(part)
+        yield "" if number else label, text if name is None else f"{name} {text}"
 
 
 def _compact(value: Any) -> str:  # noqa: ANN401  any JSON value
