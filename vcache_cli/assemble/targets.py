@@ -8,7 +8,7 @@ from vcache_cli import registry
 from vcache_cli.errors import ModelError, UsageError
 from vcache_cli.protocols import Target, WarmTarget
 
-__all__ = ["load_target", "load_warm_target", "usable_targets"]
+__all__ = ["load_target", "load_warm_target", "usable_targets", "uses"]
 
 
 def load_target(name: str) -> Target:
@@ -52,6 +52,11 @@ def usable_targets() -> Iterator[Target]:
             yield load_target(name)
         except ModelError:
             continue
+
+
+def uses(target: Target) -> tuple[str, ...]:
+    """What can be done with stores of `target`: ``look_after``, and ``warm`` where it is able."""
+    return ("look_after", "warm") if isinstance(target, WarmTarget) else ("look_after",)
 
 
 def _misfit(name: str, reason: str) -> ModelError:

@@ -151,7 +151,7 @@ class VllmEcTarget:
 
 
 def _is_id(text: str) -> bool:
-    if text in _NO_IDS or "/" in text or "\0" in text:
+    if text.casefold() in _NO_IDS or "/" in text or "\0" in text:  # a Mac folds case
         return False
     try:
         return len(os.fsencode(text)) <= _MAX_ID_BYTES

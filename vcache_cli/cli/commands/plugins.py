@@ -30,31 +30,38 @@ def _found() -> Iterator[dict[str, Any]]:
 
     for group in sorted(registry.GROUPS):
         for name in registry.names(group):
-            reason = _unavailable(group, name)
+            about = _about(group, name)
             yield {
                 "group": group,
                 "name": name,
                 "origin": registry.origin(group, name),
-                "available": reason is None,
-                "reason": reason,
+                "available": about.get("reason") is None,
+                **about,
             }
 
 
-def _unavailable(group: str, name: str) -> str | None:
-    """Why the plug-in cannot be used here; None where it can."""
+def _about(group: str, name: str) -> dict[str, Any]:
+    """`reason`: why the plug-in cannot be used here; `uses`: what a target is good for."""
     from vcache_cli import registry
+    from vcache_cli.assemble.targets import load_target, uses
 
     try:
+        if group == "targets":
+            return {"uses": list(uses(load_target(name)))}
         loaded = registry.load(group, name)
     except VcacheError as error:
-        return error.message
-    reason: str | None = loaded.unavailable() if group == "backends" else None
-    return reason
+        return {"reason": error.message}
+    return {"reason": loaded.unavailable() if group == "backends" else None}
 
 
 def _view(document: Mapping[str, Any]) -> Sequence[Block]:
     rows = tuple(
-        (plugin["group"], plugin["name"], plugin["origin"], plugin.get("reason", "usable"))
+        (plugin["group"], plugin["name"], plugin["origin"], _state(plugin))
         for plugin in document["plugins"]
     )
     return (Table(("group", "name", "from", "state"), rows),)
+
+
+def _state(plugin: Mapping[str, Any]) -> str:
+    uses = ", ".join(use.replace("_", " ") for use in plugin.get("uses", ()))
+    return str(plugin.get("reason") or uses or "usable")
