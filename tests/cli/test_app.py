@@ -146,6 +146,19 @@ def test_config_shows_values_with_their_origins(
     assert "VCACHE_STROE is set, but there is no such setting" in text
 
 
+def test_config_leaves_out_what_a_narrow_terminal_has_no_room_for(
+    vcache: Vcache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "119")
+    assert "folder of the store" not in vcache("config").out
+    monkeypatch.setenv("COLUMNS", "120")
+    assert "folder of the store" in vcache("config").out
+
+
+def test_a_usage_shows_that_sources_may_be_many(vcache: Vcache) -> None:
+    assert "[SOURCE...]" in vcache("warm", "--help").out
+
+
 def test_a_doctor_that_finds_something_wrong_says_so(vcache: Vcache) -> None:
     shown = vcache("doctor", "/dev/null", "--json")
     assert shown.code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,27 @@ def test_ls_filters_sorts_and_limits(vcache: Vcache, warmed: Path) -> None:
     assert vcache("ls", warmed, "--filter", "model=other", "-q").out == ""
 
 
+def test_ls_says_where_nothing_matches(vcache: Vcache, warmed: Path) -> None:
+    shown = vcache("ls", warmed, "--filter", "model=other")
+    assert (shown.out, shown.err) == ("", f"no entry matches, of {len(files(warmed))}\n")
+    assert vcache("ls", warmed).err == ""
+    vcache("prune", warmed, "--stage", "features", "--yes")
+    assert vcache("ls", warmed).err == "the store is empty\n"
+
+
+def test_ls_filters_and_sorts_by_source_and_model(vcache: Vcache, warmed: Path) -> None:
+    def sources(*flags: str) -> list[str]:
+        document = vcache("ls", warmed, *flags, "--json").document
+        return [Path(entry["source"]).name for entry in document["entries"]]
+
+    pngs = sources("--filter", "source=*.png", "--sort", "source")
+    assert "chart.png" in pngs
+    assert pngs == sorted(pngs)
+    assert sources("--filter", "source=media/chart.png") == ["chart.png"]
+    assert len(sources("--filter", "source!=chart.png")) == len(files(warmed)) - 1
+    assert len(sources("--sort", "model:desc")) == len(files(warmed))
+
+
 @pytest.mark.parametrize(
     "flags",
     [["--filter", "size~1"], ["--sort", "colour"], ["--limit", "0"], ["--limit", "x"]],
@@ -115,7 +137,9 @@ def test_inspect_finds_an_entry_by_key_prefix_file_and_picture(
         assert document["checksum"]["ok"]
         assert document["recipe"]["family"] == "siglip"
     assert vcache("inspect", file, "-q").out == f"{key}\n"
-    assert "checksum:" in vcache("inspect", file).out
+    text = vcache("inspect", file).out
+    assert "checksum:" in text
+    assert re.search(r"^settings: +\w+ .+\n {10,}\w+ ", text, re.MULTILINE)  # one a line
 
 
 def test_inspect_finds_a_picture_by_its_content_not_its_name(
@@ -183,10 +207,12 @@ def test_on_a_terminal_the_plan_is_shown_and_asked_about(
     err = Terminal()
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     monkeypatch.setattr(sys, "stderr", err)
-    assert vcache("prune", warmed, "--older-than", "0s").code == 0
+    shown = vcache("prune", warmed, "--older-than", "0s")
+    assert shown.code == 0
     assert bool(files(warmed)) == left
     assert "aged" in err.getvalue()
     assert "[y/N]" in err.getvalue()
+    assert "aged" not in shown.out  # the plan is on the terminal already
 
 
 def test_a_setting_can_give_consent_but_no_scope(

@@ -95,6 +95,47 @@ def test_a_full_store_is_told_once(
     assert "hint: raise --max-size" in shown.err
 
 
+def test_a_flood_of_warnings_is_counted(
+    vcache: Vcache, media: Path, tiny_siglip: Path, store: Path, tmp_path: Path
+) -> None:
+    data = (media / "fruit-faded.png").read_bytes()
+    for number in range(5):
+        (tmp_path / f"{number}.png").write_bytes(data + bytes([number]))
+    args = ("warm", f"{tmp_path}/*.png", "-m", tiny_siglip, "-s", store)
+    shown = vcache(*args)
+    assert shown.err.count(": warning: alpha_dropped: ") == 3
+    assert shown.err.endswith("alpha_dropped: 2 more; all are in the run's file\n")
+    vcache("prune", store, "--stage", "features", "--yes")
+    assert vcache(*args, "-v").err.count(": warning: alpha_dropped: ") == 5
+
+
+def test_the_run_s_file_is_named_where_something_failed(
+    vcache: Vcache, samples: Path, tiny_siglip: Path, store: Path
+) -> None:
+    args = ("-m", tiny_siglip, "-s", store)
+    shown = vcache("warm", samples / "bad/truncated.jpg", *args)
+    named = re.search(r"^run: +(/.+)$", shown.out, re.MULTILINE)
+    assert named
+    assert "truncated" in Path(named[1]).read_text()
+    assert "named above" not in shown.err
+    well = vcache("warm", samples / "media/hills.jpg", *args)
+    assert re.search(r"^run: +\d{8}T", well.out, re.MULTILINE)
+
+
+def test_debug_shows_where_a_run_gave_up(
+    vcache: Vcache, samples: Path, tiny_siglip: Path, store: Path
+) -> None:
+    args = ("warm", samples / "bad", "-m", tiny_siglip, "-s", store, "--on-error", "fail")
+    assert "Traceback" not in vcache(*args).err
+    assert "Traceback" in vcache("--debug", *args).err
+
+
+def test_a_missing_model_is_told_with_every_way_to_name_one(vcache: Vcache, media: Path) -> None:
+    shown = vcache("warm", media)
+    assert "VCACHE_MODEL" in shown.err
+    assert "--model" in shown.err
+
+
 def test_quiet_still_names_what_failed(
     vcache: Vcache, samples: Path, tiny_siglip: Path, store: Path
 ) -> None:

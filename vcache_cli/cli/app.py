@@ -6,14 +6,13 @@ import contextlib
 import os
 import signal
 import sys
-import traceback
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem, Terminated, explain
-from vcache_cli.cli.output import Output, discard
+from vcache_cli.cli.output import DEBUGGING, Output, discard
 from vcache_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -60,7 +59,14 @@ def run(args: Sequence[str]) -> int:
     """Run one command line; the exit code. Nothing escapes but the exit of the interpreter."""
     options = list(args)
     plain = options[: options.index("--")] if "--" in options else options
-    output = Output(json="--json" in plain)
+    debugging = DEBUGGING.set("--debug" in plain or bool(os.environ.get("VCACHE_DEBUG")))
+    try:
+        return _run(options, Output(json="--json" in plain))
+    finally:
+        DEBUGGING.reset(debugging)
+
+
+def _run(options: list[str], output: Output) -> int:
     try:
         return _invoke(options)
     except typer.Exit as leaving:
@@ -71,8 +77,6 @@ def run(args: Sequence[str]) -> int:
         discard(sys.stdout)
         return 0
     except BaseException as error:  # noqa: BLE001  the one boundary that turns errors into codes
-        if "--debug" in plain or os.environ.get("VCACHE_DEBUG"):
-            traceback.print_exception(error, file=sys.stderr)
         return _report(explain(error), output)
 
 

@@ -35,7 +35,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names with their values."""
+    """Names with their values; an empty name goes on with what the one before began."""
 
     pairs: tuple[tuple[str, str], ...]
 
@@ -63,11 +63,15 @@ def _lines(block: Block) -> list[str]:
     if isinstance(block, Lines):
         return [clean(line) for line in block.lines]
     if isinstance(block, Facts):
-        return _aligned([(f"{name}:", value) for name, value in block.pairs], (False, False))
+        return _aligned([(_label(name), value) for name, value in block.pairs], (False, False))
     if not block.rows:
         return []
     table = _aligned([block.names, *block.rows], block.right)
     return [clean(block.title), *table] if block.title else table
+
+
+def _label(name: str) -> str:
+    return f"{name}:" if name else ""
 
 
 def _aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:

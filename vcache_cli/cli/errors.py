@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -45,6 +45,8 @@ class Problem:
     kind: str
     message: str
     hint: str = ""
+    cause: BaseException | None = field(default=None, repr=False, compare=False)
+    """For `--debug`; None where no error was raised."""
 
     def as_json(self) -> dict[str, Any]:
         """The `error` part of a document."""
@@ -59,6 +61,10 @@ def worst(codes: Iterable[int]) -> int:
 
 def explain(error: BaseException) -> Problem:
     """What to tell the user about `error`, and the exit code."""
+    return replace(_explained(error), cause=error)
+
+
+def _explained(error: BaseException) -> Problem:
     if isinstance(error, VcacheError):
         return Problem(error.exit_code, error.kind, error.message, error.hint)
     if isinstance(error, KeyboardInterrupt):

@@ -58,7 +58,7 @@ def option(name: str, *more: str, about: str, metavar: str | None = None, defaul
 Sources = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SOURCE",
+        metavar="SOURCE...",
         show_default=False,
         help="Files, folders, globs, @LIST (a file of names), or - for names from stdin.",
     ),
@@ -82,7 +82,8 @@ ModelOption = Annotated[
         "--model",
         "-m",
         metavar="MODEL",
-        about="A model folder, or the name of a model in the local Hugging Face cache.",
+        about="A model folder, or the name of one in the local Hugging Face cache; else"
+        " VCACHE_MODEL or a settings file.",
     ),
 ]
 TargetOption = Annotated[

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
@@ -14,7 +16,7 @@ from vcache_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Final
 
     from vcache_cli.cli.blocks import Block
     from vcache_cli.cli.errors import Problem
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
     View = Callable[[Mapping[str, Any]], Sequence[Block]]
     """What people see of a document. Pure."""
 
-__all__ = ["Output", "discard", "is_rich"]
+__all__ = ["DEBUGGING", "Output", "discard", "is_rich"]
+
+DEBUGGING: Final[ContextVar[bool]] = ContextVar("debugging", default=False)
+"""True under `--debug`: every error is shown with its traceback."""
 
 
 def _stdout() -> TextIO:
@@ -69,6 +74,8 @@ class Output:
 
     def problem(self, problem: Problem) -> None:
         """Say on stderr what is wrong, and what to do about it."""
+        if problem.cause and DEBUGGING.get():
+            traceback.print_exception(problem.cause, file=self.stderr)
         self._write(self.stderr, f"error: {clean(problem.message)}")
         if problem.hint:
             self._write(self.stderr, f"hint: {clean(problem.hint)}")

@@ -46,7 +46,8 @@ def request(given: Mapping[str, Any]) -> Request:
     settings = settings_for(**{name: given.get(name) for name in _SETTINGS})
     if settings.model is None:
         raise UsageError(
-            "no model was named", hint="add `--model DIR`, or set `model` in a settings file"
+            "no model was named",
+            hint="add `--model DIR`, or set VCACHE_MODEL, or `model` in a settings file",
         )
     a_number = "a number of at least 1"
     shard, limit = given.get("shard"), given.get("limit")

@@ -11,7 +11,6 @@ from vcache_cli.quantity import format_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Final
-    from typing import Final
 
 __all__ = ["check_view", "plan_view", "prune_view", "verify_view", "warm_view"]
 

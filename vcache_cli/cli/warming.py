@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli.corpus import count_ahead
@@ -17,7 +18,7 @@ from vcache_cli.items import Kind
 from vcache_cli.outcome import Outcome, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Final
 
     from vcache_cli.assemble import WarmRun
@@ -30,6 +31,9 @@ _ENDS_THE_RUN: Final = frozenset({StoreFullError.kind, AccessError.kind})
 
 _SHOWN_LINES: Final = 100
 """Failures and warnings shown one by one; the document and the run file have more."""
+
+_SHOWN_OF_A_KIND: Final = 3
+"""Warnings of one kind shown one by one: a corpus of icons would bury everything else."""
 
 
 def run_warm(
@@ -53,6 +57,7 @@ def run_warm(
         with open_progress(output, total) as progress:
             watcher = Watcher(log, progress, output)
             error = _follow(run, watcher)
+            watcher.tell_rest()
         error = error or interrupts.error
         if error and not watcher.seen:
             raise error
@@ -78,6 +83,7 @@ class Watcher:
         self._progress = progress
         self._output = output
         self._lines = 0
+        self._warned: Counter[str] = Counter()
         self.seen = 0
         """Outcomes so far."""
         self.videos = 0
@@ -95,18 +101,30 @@ class Watcher:
             elif self._lines == _SHOWN_LINES + 1:
                 self._progress.say("more of these are in the run file; --verbose shows them all")
 
+    def tell_rest(self) -> None:
+        """Count the warnings that had no line of their own, a line for each kind."""
+        for kind, number in self._warned.items():
+            if number > _SHOWN_OF_A_KIND and not self._output.verbose:
+                more = number - _SHOWN_OF_A_KIND
+                self._progress.say(f"{kind}: {more:,} more; all are in the run's file")
+
     def _told(self, outcome: Outcome) -> list[str]:
         if outcome.status is Status.FAILED:
             return self._failed(outcome)
         if self._output.quiet:
             return []
-        source = outcome.item.source
-        lines = [f"{source}: warning: {each.kind}: {each.message}" for each in outcome.notices]
+        lines = list(self._warnings(outcome))
         skipped = outcome.status is Status.SKIPPED
         if self._output.verbose or (skipped and outcome.item.explicit):
             return [*lines, item_line(outcome)]
         self.videos += skipped and outcome.kind is Kind.VIDEO
         return lines
+
+    def _warnings(self, outcome: Outcome) -> Iterator[str]:
+        for each in outcome.notices:
+            self._warned[each.kind] += 1
+            if self._warned[each.kind] <= _SHOWN_OF_A_KIND or self._output.verbose:
+                yield f"{outcome.item.source}: warning: {each.kind}: {each.message}"
 
     def _failed(self, outcome: Outcome) -> list[str]:
         """One line; none for the items in flight where the error that ends the run says it all."""
@@ -131,7 +149,7 @@ def _failed(fields: Mapping[str, Any]) -> Problem | None:
         3,
         "items_failed",
         f"{failed:,} of {count(total, 'item')} failed",
-        "mend or leave out what is named above, and run it again; what did not change is tried"
+        "mend or leave out what failed, and run it again; what did not change is tried"
         " again only with --retry-errors",
     )
 

@@ -35,13 +35,16 @@ __all__ = [
 _FILTER: Final = re.compile(r"\s*([a-z_]+)\s*(<=|>=|!=|<|>|=)\s*(.*?)\s*", re.DOTALL)
 _TEXT_COLUMNS: Final = {"model": "model", "stage": "stage", "kind": "kind"}
 _AGE_COLUMNS: Final = {"age": "created * 1000000000", "used": "used"}
-_FILTER_NAMES: Final = ("age", "key", "kind", "model", "size", "stage", "tokens", "used")
+_TEXT_NAMES: Final = frozenset({*_TEXT_COLUMNS, "key", "source"})
+_FILTER_NAMES: Final = "age, key, kind, model, size, source, stage, tokens, used"
 _SORT_COLUMNS: Final = {
     "size": "bytes",
     "used": "used",
     "created": "created",
     "key": "entries.key",
     "tokens": "ifnull(tokens, 0)",
+    "model": "model",
+    "source": "(SELECT min(path) FROM sources WHERE sources.key = entries.key)",
 }
 _FLIPPED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 
@@ -51,7 +54,7 @@ class Filter:
     """One condition on entries."""
 
     name: str
-    """``size``, ``tokens``, ``age``, ``used``, ``model``, ``stage``, ``kind`` or ``key``."""
+    """Age, key, kind, model, size, source, stage, tokens or used, in lower case."""
     operator: str
     value: str | float
     """Bytes of a size, tokens, seconds since creation or last use; a text otherwise."""
@@ -62,7 +65,7 @@ class Sort:
     """An order; entries that are equal in it are in the order of their keys."""
 
     name: str = "key"
-    """``size``, ``used``, ``created``, ``key`` or ``tokens``."""
+    """``size``, ``used``, ``created``, ``key``, ``tokens``, ``model`` or ``source``."""
     descending: bool = False
     """For ``used`` and ``created``: latest first."""
 
@@ -76,6 +79,8 @@ class Listing:
     """Entries that fit the filters beyond those listed."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Printable path of a source, by key, where a run on this machine saw one."""
+    total: int = 0
+    """Entries of the store, whether they fit or not."""
 
     def as_json(self) -> dict[str, Any]:
         """The fields of ``vcache.ls/1``."""
@@ -88,7 +93,8 @@ class Listing:
 def parse_filter(text: str) -> Filter:
     """A condition such as ``size>1MiB``, ``model=tiny``, ``age>=7d``, ``used<12h``, ``key=ab12``.
 
-    ``key`` compares with the beginning of the key; ``age`` and ``used`` say how long ago.
+    ``key`` compares with the beginning of the key; ``age`` and ``used`` say how long ago;
+    ``source`` is a glob of a path or of its end, as ``*`` goes over folders too.
 
     Raises:
         UsageError: no such condition, or a value of the wrong kind.
@@ -97,15 +103,15 @@ def parse_filter(text: str) -> Filter:
     Filter(name='size', operator='>', value=1048576)
     """
     found = _FILTER.fullmatch(text)
-    if found is None or found[1] not in _FILTER_NAMES:
+    if found is None or found[1] not in _FILTER_NAMES.split(", "):
         raise UsageError(
             f"`{text}` is no filter",
-            hint=f"write NAME, one of = != < <= > >=, and a value; {', '.join(_FILTER_NAMES)}",
+            hint=f"write NAME, one of = != < <= > >=, and a value; names: {_FILTER_NAMES}",
         )
     name, operator, value = found[1], found[2], found[3]
     if not value:
         raise UsageError(f"filter `{text}` has no value")
-    if name in {*_TEXT_COLUMNS, "key"}:
+    if name in _TEXT_NAMES:
         if operator not in {"=", "!="}:
             raise UsageError(f"`{name}` is a text: `=` or `!=`, not `{operator}`")
         return Filter(name, operator, display_path(value))
@@ -166,8 +172,9 @@ def list_entries(
         )
         joined = "entries JOIN labels ON labels.id = label"
         found = index.query(f"SELECT count(*) FROM {joined} {where}", parameters)  # noqa: S608
-        total = found[0][0] if found else len(rows)
-        return Listing(rows, total - len(rows), _sources(index, rows))
+        fitting = found[0][0] if found else len(rows)
+        more, stored = fitting - len(rows), index.totals().entries
+        return Listing(rows, more, _sources(index, rows), stored)
 
 
 def where_clause(filters: Sequence[Filter], now: float) -> tuple[str, list[object]]:
@@ -184,6 +191,8 @@ def where_clause(filters: Sequence[Filter], now: float) -> tuple[str, list[objec
 def _condition(each: Filter, now: float) -> tuple[str, list[object]]:
     if each.name == "key":
         return _key_condition(str(each.value), "" if each.operator == "=" else "NOT ")
+    if each.name == "source":
+        return _source_condition(str(each.value), "" if each.operator == "=" else "NOT ")
     if each.name in _TEXT_COLUMNS:
         operator = "IS" if each.operator == "=" else "IS NOT"
         return f"{_TEXT_COLUMNS[each.name]} {operator} ?", [each.value]
@@ -198,6 +207,12 @@ def _key_condition(prefix: str, negation: str) -> tuple[str, list[object]]:
     # Keys of 32 bytes compare with what the prefix's hexadecimal digits begin; text as text.
     text = "substr(CASE typeof(entries.key) WHEN 'blob' THEN lower(hex(entries.key))"
     return f"{negation}{text} ELSE entries.key END, 1, ?) = ?", [len(prefix), prefix]
+
+
+def _source_condition(glob: str, negation: str) -> tuple[str, list[object]]:
+    # Paths are bytes there: as text they compare with what the user wrote.
+    text = "SELECT 1 FROM sources WHERE sources.key = entries.key AND CAST(path AS TEXT) GLOB ?"
+    return f"{negation}EXISTS ({text})", [glob if glob[0] in "/*" else f"*/{glob}"]
 
 
 def _order_clause(sort: Sort) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from vcache_cli.items import display_path
 from vcache_cli.quantity import format_size
 
 __all__ = ["config"]
+
+_WIDE = 120
+"""Columns from which there is room to say what each setting is about."""
 
 
 def config(as_json: JsonOption = False, quiet: QuietOption = False) -> int:
@@ -33,15 +37,18 @@ def config(as_json: JsonOption = False, quiet: QuietOption = False) -> int:
 
 
 def _view(document: Mapping[str, Any]) -> Sequence[Block]:
-    rows = tuple(
+    rows: tuple[tuple[str, ...], ...] = tuple(
         (name, _shown(name, setting.get("value")), setting["origin"], setting["about"])
         for name, setting in document["settings"].items()
     )
     unknown = document["unknown_variables"]
     user_file = document["user_file"]
     state = "" if os.path.exists(user_file) else ", not there yet"
+    columns: tuple[str, ...] = ("setting", "value", "origin", "about")
+    if shutil.get_terminal_size((_WIDE, 0)).columns < _WIDE:  # a file or a pipe has room
+        columns, rows = columns[:3], tuple(row[:3] for row in rows)
     return (
-        Table(("setting", "value", "origin", "about"), rows),
+        Table(columns, rows),
         Facts((("your own file", user_file + state),)),
         Lines(tuple(f"{name} is set, but there is no such setting" for name in unknown)),
     )

@@ -35,7 +35,8 @@ def ls(
         option(
             "--filter",
             metavar="CONDITION",
-            about="Such as 'size>1MiB', 'model=NAME', 'used>7d', 'key=ab12'; all must hold.",
+            about="Such as 'size>1MiB', 'used>7d' or 'source=*.png'; all must hold. Names: age,"
+            " key, kind, model, size, source, stage, tokens, used.",
         ),
     ] = None,
     sort: Annotated[
@@ -43,7 +44,7 @@ def ls(
         option(
             "--sort",
             metavar="FIELD[:desc]",
-            about="By size, used, created, tokens or key.",
+            about="By created, key, model, size, source, tokens or used.",
             default="key",
         ),
     ] = None,
@@ -66,8 +67,11 @@ def ls(
         sort=parse_sort(sort) if sort else None,
         limit=parsed("--limit", limit, expected="a number of at least 1", parse=parse_count),
     )
+    output = Output(as_json, quiet)
+    if not found.entries:
+        output.say(f"no entry matches, of {found.total:,}" if found.total else "the store is empty")
     document = envelope("ls", found.as_json(), store=settings.store)
-    return Output(as_json, quiet).finish(document, _view, bare=[row.key for row in found.entries])
+    return output.finish(document, _view, bare=[row.key for row in found.entries])
 
 
 def _view(document: Mapping[str, Any]) -> Sequence[Block]:

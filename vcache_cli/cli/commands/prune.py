@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from vcache_cli.cli import options as opt
-from vcache_cli.cli.blocks import plain_lines
+from vcache_cli.cli.blocks import Block, plain_lines
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
 from vcache_cli.cli.output import Output
@@ -16,6 +16,7 @@ from vcache_cli.cli.views import prune_view
 from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
+    from vcache_cli.cli.output import View
     from vcache_cli.store.prune import PrunePlan, PruneResult
 
 __all__ = ["prune"]
@@ -99,7 +100,8 @@ def prune(
     if plan.doomed and not _agreed(output, plan, yes=settings.yes):
         output.say("nothing was removed")
         return 0
-    return _done(output, plan.execute())
+    seen = bool(plan.doomed) and not settings.yes and output.can_ask
+    return _done(output, plan.execute(), view=_without_plan if seen else prune_view)
 
 
 def _agreed(output: Output, plan: PrunePlan, *, yes: bool) -> bool:
@@ -120,10 +122,15 @@ def _shown(output: Output, plan: PrunePlan) -> int:
     return output.finish(document, prune_view, bare=bare)
 
 
-def _done(output: Output, result: PruneResult) -> int:
+def _without_plan(document: Mapping[str, Any]) -> Sequence[Block]:
+    """What was done, to someone who has seen the plan."""
+    return prune_view({**document, "plan": [], "plan_omitted": 0})
+
+
+def _done(output: Output, result: PruneResult, *, view: View) -> int:
     bare = [each.key for each in result.removed]
     document = envelope("prune", result.as_json(), store=result.plan.root.path)
-    return output.finish(document, prune_view, bare=bare, problem=_problem(result))
+    return output.finish(document, view, bare=bare, problem=_problem(result))
 
 
 def _problem(result: PruneResult) -> Problem | None:
