@@ -301,7 +301,10 @@ def test_a_key_without_some_pictures_is_exit_3(
     assert shown.document["error"]["kind"] == "items_failed"
     assert "dangling.jpg" in shown.document["error"]["message"]
     assert shown.document["key"] == vcache("key", "good.jpg", "-m", tiny_siglip, "-q").out.strip()
-    assert vcache("key", "dangling.jpg", "-m", tiny_siglip, "--json").code == 2
+    none = vcache("key", "dangling.jpg", "-m", tiny_siglip, "--json")
+    assert none.code == 2
+    told = "no picture was found, and 1 file could not be read; dangling.jpg: "
+    assert none.document["error"]["message"].startswith(told)
 
 
 def test_the_key_follows_content_and_recipe_not_names(

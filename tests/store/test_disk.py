@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,15 @@ def root(tmp_path: Path) -> StoreRoot:
     with DiskStore(root, mode="w") as store:
         store.put(entry(1))
     return root
+
+
+@pytest.mark.parametrize("key", [None, 7, b"..", b"0" * 64, "x" * 5_000], ids=str)
+def test_what_is_no_key_misses_and_is_found_in_short(root: StoreRoot, key: Any) -> None:  # noqa: ANN401  what a caller may get wrong
+    store = DiskStore(root)
+    assert store.get(key) is None
+    assert not store.contains(key)
+    store.touch(key)
+    assert [(found.kind, len(found.key) <= 80) for found in store.findings] == [("key", True)]
 
 
 def path_of(root: StoreRoot, number: int) -> Path:

@@ -48,6 +48,14 @@ class CorpusKey:
         return document
 
 
+def _unread(totals: WarmTotals) -> str:
+    if not totals.failures:
+        return ""
+    first = totals.failures[0]
+    number = "1 file" if totals.failed == 1 else f"{totals.failed:,} files"
+    return f", and {number} could not be read; {first['source']}: {first['message']}"
+
+
 def corpus_key(source: Source, *, model: str, options: WarmOptions) -> CorpusKey:
     """The fingerprint of a corpus and a recipe. Reads every picture, decodes none.
 
@@ -64,9 +72,7 @@ def corpus_key(source: Source, *, model: str, options: WarmOptions) -> CorpusKey
         elif outcome.failure and outcome.failure.transient:
             unreadable.add(outcome)
     if not digests:
-        raise NothingToDoError(
-            f"no picture was found, and {unreadable.failed} files could not be read"
-        )
+        raise NothingToDoError(f"no picture was found{_unread(unreadable)}")
     key = digest_json({"recipe": loaded.recipe.digest, "sources": sorted(digests)})
     failures = tuple(unreadable.failures)
     return CorpusKey(key, len(digests), loaded.describe(), unreadable.failed, failures)

@@ -28,6 +28,7 @@ __all__ = ["DiskStore", "Finding"]
 _TOUCH_SECONDS: Final = 3600.0
 _DEAD_TEMP_SECONDS: Final = 3600.0
 _MAX_FINDINGS: Final = 1000
+_SHOWN_CHARS: Final = 80
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 _KINDS: Final = {errno.ELOOP: "symlink", errno.EACCES: "mode", errno.EPERM: "mode"}
 
@@ -37,6 +38,7 @@ class Finding:
     """Why a get missed although something was there."""
 
     key: str
+    """Its first 80 characters: a hostile one must not fill the memory."""
     path: str
     """Below the root; empty where the key is none of this layout."""
     kind: str
@@ -97,7 +99,7 @@ class DiskStore:
                 self._find(key, relative, kind, error.strerror or str(error))
         except InvalidEntryError as error:
             self._find(key, relative, error.finding, error.message)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:  # None or bytes for a key is a miss as well
             self._find(key, relative, "key", str(error))
         except MemoryError:
             self._find(key, relative, "memory", "the entry does not fit into memory")
@@ -111,7 +113,7 @@ class DiskStore:
         """Stat of the key's file; None where there is no regular file."""
         try:
             facts = self._files.lstat(f"{self._base}/{self.root.layout.path_of(key)}")
-        except (OSError, ValueError):
+        except (OSError, TypeError, ValueError):
             return None
         return facts if stat.S_ISREG(facts.st_mode) else None
 
@@ -127,7 +129,8 @@ class DiskStore:
                 self._files.touch(f"{self._base}/{self.root.layout.path_of(key)}")
 
     def _find(self, key: str, path: str, kind: str, message: str) -> None:
-        self.findings.append(Finding(key, path, kind, message))
+        shown = key if type(key) is str else repr(key)  # of a caller that is not type-checked
+        self.findings.append(Finding(shown[:_SHOWN_CHARS], path, kind, message))
 
     # --- writing -----------------------------------------------------------------------------
 

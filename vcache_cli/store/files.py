@@ -236,7 +236,7 @@ def _failure(
     if error.errno in _DENIED:
         return AccessError(
             f"{error.filename or path}: {reason}",
-            hint="`vcache doctor` shows owner, mode and mount",
+            hint="`vcache doctor` shows owner, mode and mount; or name another place with --store",
         )
     return None
 
