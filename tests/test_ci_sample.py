@@ -25,6 +25,7 @@ from tests.conftest import ROOT
 WORKFLOW = ROOT / "samples/ci/github-actions.yml"
 EXPRESSION = re.compile(r"\$\{\{ *([a-z][\w.-]*) *\}\}")
 CONDITION = re.compile(r"([a-z][\w.-]*) (==|!=) '([^']*)'")
+ALWAYS = "always()"
 INSTALL = 'pip install "vcache-cli[cpu]"'
 
 
@@ -70,8 +71,12 @@ class Job:
     caches: Caches
     workflow: dict[str, Any] = field(default_factory=lambda: yaml.safe_load(WORKFLOW.read_text()))
     outputs: dict[str, dict[str, str]] = field(default_factory=dict)
+    outcomes: dict[str, str] = field(default_factory=dict)
+    """``success``, ``failure`` or ``skipped``, by id."""
     ran: list[str] = field(default_factory=list)
     """Names of the steps that ran."""
+    failure: StepFailedError | None = None
+    """Of the first step that failed: only steps that always run come after it."""
 
     @property
     def workspace(self) -> Path:
@@ -88,16 +93,31 @@ class Job:
         return counts
 
     def run(self) -> Job:
-        """Run every step in order; the first that fails ends it."""
+        """Run every step in order.
+
+        Raises:
+            StepFailedError: a step failed, and those that run nevertheless are done.
+        """
         self.machine.mkdir()
         self._install_commands()
         for step in self.workflow["jobs"]["warm"]["steps"]:
-            if self._is_wanted(step.get("if")):
-                outputs = self._run_step(step)
-                self.ran.append(step["name"])
-                if "id" in step:
-                    self.outputs[step["id"]] = outputs
+            outcome = self._try_step(step) if self._is_wanted(step.get("if")) else "skipped"
+            if "id" in step:
+                self.outcomes[step["id"]] = outcome
+        if self.failure:
+            raise self.failure
         return self
+
+    def _try_step(self, step: dict[str, Any]) -> str:
+        self.ran.append(step["name"])
+        try:
+            outputs = self._run_step(step)
+        except StepFailedError as error:
+            self.failure = self.failure or error
+            return "failure"
+        if "id" in step:
+            self.outputs[step["id"]] = outputs
+        return "success"
 
     def _run_step(self, step: dict[str, Any]) -> dict[str, str]:
         if "run" in step:
@@ -163,12 +183,18 @@ class Job:
                 return str(self.workflow["env"][variable])
             case ["steps", step, "outputs", output]:
                 return self.outputs[step][output]
+            case ["steps", step, "outcome"]:
+                return self.outcomes[step]
         raise AssertionError(f"no expression `{name}` is known here")
 
     def _is_wanted(self, condition: str | None) -> bool:
-        if condition is None:
-            return True
-        found = CONDITION.fullmatch(condition)
+        parts = condition.split(" && ") if condition else []
+        if self.failure and ALWAYS not in parts:
+            return False
+        return all(self._holds(part) for part in parts if part != ALWAYS)
+
+    def _holds(self, comparison: str) -> bool:
+        found = CONDITION.fullmatch(comparison)
         assert found
         return (self._value(found[1]) == found[3]) == (found[2] == "==")
 
@@ -194,6 +220,7 @@ def test_runs_hit_what_earlier_runs_made(checkout: Path, caches: Caches, tmp_pat
     assert first.items["stored"] > 10
     assert first.items["present"] == 0
     assert first.ran[-1] == "Save the store"
+    assert "Heal the restored store" not in first.ran
     assert len(caches.saved) == 1
 
     second = Job(checkout, tmp_path / "second", caches).run()
@@ -201,7 +228,8 @@ def test_runs_hit_what_earlier_runs_made(checkout: Path, caches: Caches, tmp_pat
     assert second.items["stored"] == second.items["copy"] == 0
     assert second.items["present"] == first.items["stored"] + first.items["copy"]
     assert "Save the store" not in second.ran
-    assert f"{second.items['present']} present, 0 stored" in second.summary
+    assert f" 0 stored, {second.items['present']} present, " in second.summary
+    assert second.summary.endswith(" 0 failed\n")
 
     _change(checkout / "media")
     third = Job(checkout, tmp_path / "third", caches).run()
@@ -229,22 +257,34 @@ def test_a_bad_picture_fails_the_job_and_saves_nothing(
         job.run()
     assert (failed.value.name, failed.value.code) == ("Warm what is new", 3)
     assert "media/bad.jpg: decode: " in failed.value.said
+    assert job.summary.endswith(" 1 failed\n")
     assert caches.saved == []
 
 
-def test_a_damaged_cache_is_not_believed(checkout: Path, caches: Caches, tmp_path: Path) -> None:
+def test_a_model_that_is_not_there_is_summed_up_too(
+    checkout: Path, caches: Caches, tmp_path: Path
+) -> None:
+    job = Job(checkout, tmp_path / "machine", caches)
+    steps = job.workflow["jobs"]["warm"]["steps"]
+    next(step for step in steps if step.get("id") == "warm")["run"] += " --backend abacus"
+    with pytest.raises(StepFailedError, match="Warm what is new: exit 15"):
+        job.run()
+    assert job.summary == "**Vision cache:** nothing was warmed\n"
+
+
+def test_a_damaged_cache_is_healed(checkout: Path, caches: Caches, tmp_path: Path) -> None:
     Job(checkout, tmp_path / "first", caches).run()
     entry = next((tmp_path / "caches").rglob("*.safetensors"))
     data = bytearray(entry.read_bytes())
     data[-1] ^= 1
     entry.chmod(0o600)
     entry.write_bytes(data)
-    with pytest.raises(StepFailedError) as failed:
-        Job(checkout, tmp_path / "second", caches).run()
-    assert (failed.value.name, failed.value.code) == ("Verify every entry", 4)
+    second = Job(checkout, tmp_path / "second", caches).run()
+    assert second.ran.index("Heal the restored store") < second.ran.index("Warm what is new")
+    assert second.items["stored"] == 1
 
 
-def test_a_cap_that_is_too_small_fails_the_job(
+def test_a_cap_that_is_too_small_fails_the_job_and_keeps_what_it_made(
     checkout: Path, caches: Caches, tmp_path: Path
 ) -> None:
     job = Job(checkout, tmp_path / "machine", caches)
@@ -252,6 +292,13 @@ def test_a_cap_that_is_too_small_fails_the_job(
     with pytest.raises(StepFailedError) as failed:
         job.run()
     assert (failed.value.name, failed.value.code) == ("Check that every picture would hit", 5)
+    assert len(caches.saved) == 1
+
+
+def test_a_lower_threshold_bears_a_cap(checkout: Path, caches: Caches, tmp_path: Path) -> None:
+    job = Job(checkout, tmp_path / "machine", caches)
+    job.workflow["env"] |= {"MAX_SIZE": "20KiB", "MIN_COVERAGE": "10%"}
+    assert job.run().ran[-1] == "Save the store"
 
 
 def test_the_workflow_asks_for_little() -> None:
