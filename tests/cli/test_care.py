@@ -110,6 +110,12 @@ def test_what_is_no_store_is_exit_10(vcache: Vcache, tmp_path: Path, command: st
     assert shown.document["error"]["hint"]
 
 
+def test_a_folder_that_is_not_there_is_told_as_that(vcache: Vcache, tmp_path: Path) -> None:
+    shown = vcache("ls", tmp_path / "absent")
+    assert shown.code == 10
+    assert "is no store: no such folder" in shown.err
+
+
 def test_a_newer_format_is_exit_12(vcache: Vcache, warmed: Path) -> None:
     meta = warmed / ".vcache/store.json"
     value = json.loads(meta.read_text())

@@ -96,7 +96,8 @@ def read_meta(path: str | os.PathLike[str]) -> StoreMeta:
         raw = read_small(str(file))
     except PermissionError as error:
         raise AccessError(
-            f"{file}: {error.strerror}", hint="`vcache doctor` shows owner and mode"
+            f"{file}: {error.strerror}",
+            hint="`vcache doctor` shows owner and mode; or name another place with --store",
         ) from error
     except OSError as error:
         raise NotAStoreError(
