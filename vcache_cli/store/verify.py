@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Any
 from vcache_cli.errors import UsageError
 from vcache_cli.store.empties import empties_of
 from vcache_cli.store.index import open_index
-from vcache_cli.store.index_schema import unpack_key
 from vcache_cli.store.locks import gc_lock
 from vcache_cli.store.quarantine import move_to_quarantine
 from vcache_cli.store.scan import scan_store
-from vcache_cli.store.verify_beside import is_link_in_place, server_problems, strangers
+from vcache_cli.store.verify_beside import (
+    is_link_in_place,
+    known_files,
+    server_problems,
+    strangers,
+)
 from vcache_cli.store.verify_entry import Checked, Level, Problem, check_entry
 
 if TYPE_CHECKING:
@@ -86,7 +90,7 @@ class VerifyReport:
     structure_only: bool = False
     """True where that is every one of them."""
     empty_directories: int | None = None
-    """Directories that might hold an entry and hold nothing; None where entries share theirs."""
+    """Directories for an entry that hold nothing; None where entries share theirs."""
 
     @property
     def damage(self) -> tuple[Problem, ...]:
@@ -159,7 +163,7 @@ class _Verify:
         self._root, self._options, self._index, self._now = root, options, index, now
         index.refresh()
         self._scan = scan_store(root)
-        self._known = _known(index)
+        self._known = known_files(index)
 
     def report(
         self, clock: Callable[[], float], on_progress: Callable[[int, int], None]
@@ -283,7 +287,7 @@ class _Verify:
         truth = {file.key or "" for file in self._scan.entries}
         if truth != self._known.keys():
             self._index.refresh()
-            self._known = _known(self._index)
+            self._known = known_files(self._index)
         wrong = {key: self._root.layout.path_of(key) for key in truth ^ self._known.keys()}
         found = [
             Problem(path, "index_extra" if key in self._known else "index_missing", key)
@@ -294,9 +298,3 @@ class _Verify:
             self._index.forget_directories({each.path.rpartition("/")[0] for each in found})
             self._index.refresh()
         return [replace(problem, action="reindexed") for problem in found]
-
-
-def _known(index: Index) -> dict[str, tuple[int, int]]:
-    """Size and inode of every entry, by key, as the index has them."""
-    rows = index.stream("SELECT key, bytes, inode FROM entries")
-    return {unpack_key(key): (size, inode % 2**64) for key, size, inode in rows}

@@ -6,16 +6,18 @@ import stat
 from typing import TYPE_CHECKING
 
 from vcache_cli.store.examine import examine_store
+from vcache_cli.store.index_schema import unpack_key
 from vcache_cli.store.verify_entry import Problem, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from vcache_cli.store.index import Index
     from vcache_cli.store.meta import StoreRoot
     from vcache_cli.store.rows import FileFacts
     from vcache_cli.store.scan import Scan
 
-__all__ = ["is_link_in_place", "server_problems", "strangers"]
+__all__ = ["is_link_in_place", "known_files", "server_problems", "strangers"]
 
 
 def server_problems(
@@ -55,3 +57,9 @@ def is_link_in_place(root: StoreRoot, file: FileFacts) -> bool:
     if root.layout.shards is None or not stat.S_ISLNK(file.mode):
         return False
     return root.layout.key_of(file.path) is not None
+
+
+def known_files(index: Index) -> dict[str, tuple[int, int]]:
+    """Size and inode of every entry, by key, as the index has them."""
+    rows = index.stream("SELECT key, bytes, inode FROM entries")
+    return {unpack_key(key): (size, inode % 2**64) for key, size, inode in rows}
