@@ -16,7 +16,7 @@ from vcache_cli.protocols import Evidence, Target
 from vcache_cli.recipe import EncoderRecipe, Recipe
 from vcache_cli.targets import NativeTarget, OmlxTarget, VllmEcTarget, native_key
 from vcache_cli.tensor import Tensor
-from vcache_cli.testing import TargetTests, WarmTargetTests
+from vcache_cli.testing import ExaminerTests, OwnDirectoryTests, TargetTests, WarmTargetTests
 
 ROWS = np.arange(32, dtype=np.float32).reshape(4, 8)
 FEATURES = Recipe(
@@ -110,7 +110,7 @@ class TestNative(WarmTargetTests):
         return Features({"features": ROWS, "pooled": ROWS[0]})
 
 
-class TestOmlx(TargetTests):
+class TestOmlx(TargetTests, ExaminerTests):
     @pytest.fixture
     def target(self) -> Target:
         return OmlxTarget()
@@ -120,7 +120,7 @@ class TestOmlx(TargetTests):
         return omlx_entries()
 
 
-class TestVllmEc(TargetTests):
+class TestVllmEc(TargetTests, OwnDirectoryTests):
     @pytest.fixture
     def target(self) -> Target:
         return VllmEcTarget()

@@ -8,9 +8,21 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite(f"{__name__}.layouts", f"{__name__}.targets")
+pytest.register_assert_rewrite(
+    f"{__name__}.capabilities", f"{__name__}.layouts", f"{__name__}.targets"
+)
 
-from vcache_cli.testing.layouts import LayoutTests  # noqa: E402  rewriting comes first
+from vcache_cli.testing.capabilities import (  # noqa: E402  rewriting comes first
+    ExaminerTests,
+    OwnDirectoryTests,
+)
+from vcache_cli.testing.layouts import LayoutTests  # noqa: E402
 from vcache_cli.testing.targets import TargetTests, WarmTargetTests  # noqa: E402
 
-__all__ = ["LayoutTests", "TargetTests", "WarmTargetTests"]
+__all__ = [
+    "ExaminerTests",
+    "LayoutTests",
+    "OwnDirectoryTests",
+    "TargetTests",
+    "WarmTargetTests",
+]

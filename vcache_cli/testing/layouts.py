@@ -24,20 +24,21 @@ from vcache_cli.tensor import ITEMSIZE_BYTES, Tensor
 from vcache_cli.testing.audit import watch_io
 from vcache_cli.testing.strategies import changed_metadata, texts_near
 
-__all__ = ["LayoutTests", "contents"]
+__all__ = ["EntryFile", "LayoutTests", "contents", "examples", "file_of"]
 
 _T = TypeVar("_T")
 _MAX_NAME_BYTES: Final = 255
 _WRITER_ALIGNMENT_BYTES: Final = 64
-_examples = settings(
+examples = settings(
     deadline=None,
     # A layout and its sample entries are values: a test cannot spoil them for the next example.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
 )
+"""Settings of every property in a kit."""
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class EntryFile:
     """What a strict reader finds in the file of an entry."""
 
     path: str
@@ -70,7 +71,7 @@ class LayoutTests:
         for path in paths:
             _check_place(path, layout)
 
-    @_examples
+    @examples
     @given(data=st.data())
     def test_a_path_never_leaves_the_root(
         self, layout: Layout, entries: Sequence[Entry], data: st.DataObject
@@ -83,7 +84,7 @@ class LayoutTests:
             return
         _check_place(path, layout)
 
-    @_examples
+    @examples
     @given(data=st.data())
     def test_only_an_exact_place_holds_an_entry(
         self, layout: Layout, entries: Sequence[Entry], data: st.DataObject
@@ -113,12 +114,12 @@ class LayoutTests:
     ) -> None:
         """Key, stage and tensors survive, and all else that a file of this layout can say."""
         for entry in entries:
-            file = _file_of(entry, layout)
+            file = file_of(entry, layout)
             again = layout.unpack(file.path, file.metadata, file.tensors)
             assert again.key == layout.key_of(file.path)
             assert again.stage is entry.stage
             assert contents(again.tensors) == contents(entry.tensors)
-            once_more = _file_of(again, layout)
+            once_more = file_of(again, layout)
             assert once_more.data == file.data
             last = layout.unpack(once_more.path, once_more.metadata, once_more.tensors)
             assert last.provenance == again.provenance
@@ -128,20 +129,20 @@ class LayoutTests:
     ) -> None:
         """A scan reads no tensor."""
         for entry in entries:
-            file = _file_of(entry, layout)
+            file = file_of(entry, layout)
             whole = layout.unpack(file.path, file.metadata, file.tensors)
             bare = layout.unpack(file.path, file.metadata, MappingProxyType({}))
             assert bare.tensors == {}
             assert (bare.key, bare.stage) == (whole.key, whole.stage)
             assert (bare.provenance, bare.metadata) == (whole.provenance, whole.metadata)
 
-    @_examples
+    @examples
     @given(data=st.data())
     def test_hostile_metadata_gives_invalid_entry_error_only(
         self, layout: Layout, entries: Sequence[Entry], data: st.DataObject
     ) -> None:
         """What is accepted is the entry of that path, every value of the type that it promises."""
-        file = _file_of(data.draw(st.sampled_from(entries)), layout)
+        file = file_of(data.draw(st.sampled_from(entries)), layout)
         metadata = data.draw(changed_metadata(file.metadata))
         tensors = data.draw(st.sampled_from([file.tensors, {}]))
         try:
@@ -156,7 +157,7 @@ class LayoutTests:
     ) -> None:
         """A file that was moved is refused where it says whose it is, and has its place's key."""
         path = layout.path_of(entries[0].key)
-        file = _file_of(entries[1], layout)
+        file = file_of(entries[1], layout)
         try:
             entry = layout.unpack(path, file.metadata, file.tensors)
         except InvalidEntryError as error:
@@ -194,7 +195,7 @@ class LayoutTests:
 
     def test_it_does_no_input_or_output(self, layout: Layout, entries: Sequence[Entry]) -> None:
         """It runs in every get, in any thread, below any root."""
-        file = _file_of(entries[0], layout)
+        file = file_of(entries[0], layout)
         for watched in (False, True):  # the first round may import
             with watch_io() as found:
                 layout.pack(entries[0])
@@ -223,7 +224,7 @@ def _check_place(path: str, layout: Layout) -> None:
     assert layout.path_of(key) == path
 
 
-def _file_of(entry: Entry, layout: Layout) -> _File:
+def file_of(entry: Entry, layout: Layout) -> EntryFile:
     """The file of `entry` as the writer makes it, read back by the strict reader."""
     packed = pack_entry(entry, layout)
     data = b"".join(packed.parts)
@@ -233,7 +234,7 @@ def _file_of(entry: Entry, layout: Layout) -> _File:
         spec.name: Tensor(spec.dtype, spec.shape, data[end + spec.begin : end + spec.end])
         for spec in header.tensors
     }
-    return _File(
+    return EntryFile(
         packed.relative, MappingProxyType(dict(header.metadata)), MappingProxyType(tensors), data
     )
 

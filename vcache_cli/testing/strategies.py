@@ -10,8 +10,10 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from vcache_cli.entry import Provenance
+from vcache_cli.protocols import StoredFile
+from vcache_cli.tensor import ITEMSIZE_BYTES, Tensor
 
-__all__ = ["changed_metadata", "hostile_texts", "texts_near"]
+__all__ = ["changed_metadata", "hostile_texts", "stored_files", "texts_near"]
 
 _HOSTILE: Final = (
     "",
@@ -58,13 +60,13 @@ _VALUES: Final = (
     "1e999",
     "NaN",
     "9" * 400,
-    "9" * 5000,  # more digits than Python turns into a number
+    "9" * 4400,  # more digits than Python turns into a number
     "\u0661",
     "[]",
     "{}",
     "[1,2",
-    "[" * 5000,
-    '{"a":' * 5000,
+    "[" * 3000,
+    '{"a":' * 1000,
     "0" * 64,
 )
 _UNICODE: Final = st.text(st.characters(exclude_categories=["Cs"]))  # a header holds no others
@@ -109,6 +111,27 @@ def changed_metadata(sample: Mapping[str, str]) -> st.SearchStrategy[dict[str, s
         st.sets(st.sampled_from([*sample, ""]), max_size=2),
         st.dictionaries(names, values, max_size=3),
     )
+
+
+def stored_files(
+    paths: Sequence[str],
+    metadata: st.SearchStrategy[dict[str, str]],
+    tensors: Mapping[str, Tensor],
+) -> st.SearchStrategy[StoredFile]:
+    """Files at `paths` or near them, with any facts that a listing and a header can show."""
+    shapes = st.lists(st.integers(0, 2**31), max_size=5).map(tuple)
+    specs = st.tuples(st.sampled_from(sorted(ITEMSIZE_BYTES)), shapes)
+    path, size_bytes = texts_near(paths) | st.sampled_from(paths), st.integers(0, 2**40)
+    mtime_ns = st.integers(-(10**9), 2**63)
+    names = st.sampled_from([*tensors, "x"]) | _UNICODE
+    read = st.builds(
+        StoredFile,
+        *(path, size_bytes, mtime_ns, metadata),
+        st.dictionaries(names, specs, max_size=3),
+    )
+    error = st.none() | st.just("header is not valid JSON")
+    unread = st.builds(StoredFile, path, size_bytes, mtime_ns, error=error)
+    return read | unread
 
 
 def _spliced(sample: str, start: int, removed: int, added: str) -> str:
