@@ -10,11 +10,13 @@ from __future__ import annotations
 from vcache_cli.header.build import build_header, canonical_order
 from vcache_cli.header.limits import LENGTH_BYTES, Header, HeaderLimits, TensorSpec
 from vcache_cli.header.parse import header_length, parse_header
+from vcache_cli.header.template import HeaderReader
 
 __all__ = [
     "LENGTH_BYTES",
     "Header",
     "HeaderLimits",
+    "HeaderReader",
     "TensorSpec",
     "build_header",
     "canonical_order",

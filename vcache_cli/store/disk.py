@@ -19,7 +19,7 @@ from vcache_cli.store.files import FileOps, OsFiles
 from vcache_cli.store.locks import gc_lock, write_lock
 from vcache_cli.store.meta import StoreRoot, vcache_dir
 from vcache_cli.store.pool import EntryWriter
-from vcache_cli.store.reader import read_file
+from vcache_cli.store.reader import EntryReader
 from vcache_cli.store.trust import check_trust
 from vcache_cli.store.writer import Publisher, pack_entry
 
@@ -66,6 +66,7 @@ class DiskStore:
         self.findings: deque[Finding] = deque(maxlen=_MAX_FINDINGS)
         self._files = files or OsFiles()
         self._base = os.fspath(root.path)
+        self._reader = EntryReader(self._files, root.layout)
         self._held = contextlib.ExitStack()
         self._publisher: Publisher | None = None
         check_trust(root)
@@ -90,7 +91,7 @@ class DiskStore:
         relative = ""
         try:
             relative = self.root.layout.path_of(key)
-            return read_file(self._files, f"{self._base}/{relative}", relative, self.root.layout)
+            return self._reader.read(f"{self._base}/{relative}", relative)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from vcache_cli.entry import Entry
 from vcache_cli.errors import InvalidEntryError
-from vcache_cli.header import LENGTH_BYTES, Header, HeaderLimits, header_length, parse_header
+from vcache_cli.header import (
+    LENGTH_BYTES,
+    Header,
+    HeaderLimits,
+    HeaderReader,
+    header_length,
+    parse_header,
+)
 from vcache_cli.protocols import Layout
 from vcache_cli.store.checksum import STEP_BYTES, digits_at, start_checksum
 from vcache_cli.store.files import READ_FLAGS, FileOps, OsFiles
 from vcache_cli.tensor import Tensor, empty_buffer
 
-__all__ = ["HeaderFacts", "read_file", "read_header", "read_plain_header"]
+__all__ = ["EntryReader", "HeaderFacts", "read_file", "read_header", "read_plain_header"]
 
 _SMALL_BYTES: Final = 1536 * 1024
 """Larger files are read in steps."""
@@ -35,21 +42,81 @@ class HeaderFacts:
     stat: os.stat_result
 
 
-def read_file(files: FileOps, path: str, relative: str, layout: Layout) -> Entry:
-    """The entry in the file at `path`, which lies at `relative` below its store's root.
+class EntryReader:
+    """Reads entries of one layout, faster where their headers are alike. Any thread.
 
-    Takes no lock and writes nothing; the tensors share one buffer that nobody writes to.
+    Takes no lock and writes nothing. The tensors of an entry share one buffer that nobody
+    writes to.
+    """
+
+    def __init__(self, files: FileOps, layout: Layout) -> None:
+        self._files = files
+        self._layout = layout
+        self._limits = layout.limits
+        self._field = layout.checksum_field
+        self._required = layout.checksum_required
+        self._headers = HeaderReader(layout.limits)
+
+    def read(self, path: str, relative: str) -> Entry:
+        """The entry in the file at `path`, which lies at `relative` below its store's root.
+
+        Raises:
+            InvalidEntryError: the file is not that entry; `finding` says in which way.
+            OSError: it could not be opened or read.
+            MemoryError: it does not fit into memory.
+        """
+        files = self._files
+        fd = files.open(path, READ_FLAGS)  # not by `_opened`: this is the path of every get
+        try:
+            size_bytes = _entry_size(files.fstat(fd), self._limits)
+            if size_bytes > _SMALL_BYTES:
+                return self._read_steps(fd, size_bytes, relative)
+            data = files.read(fd, size_bytes)
+            if len(data) < size_bytes:
+                data += _rest(files, fd, size_bytes - len(data))
+        finally:
+            files.close(fd)
+        return self._entry(data, relative)
+
+    def _entry(self, data: bytes, relative: str) -> Entry:
+        """The entry in a small file, which is hashed while it is in the processor's cache."""
+        size_bytes, field = len(data), self._field
+        end = LENGTH_BYTES + header_length(data[:LENGTH_BYTES], size_bytes, self._limits)
+        raw, view = data[LENGTH_BYTES:end], memoryview(data)
+        header = self._headers.read(raw, size_bytes - end)
+        metadata = header.metadata
+        if field is not None and (self._required or field in metadata):
+            checksum = start_checksum(view, LENGTH_BYTES + digits_at(raw, field))
+            _compare(checksum.hexdigest(), metadata[field])
+        return self._layout.unpack(relative, metadata, _tensors(header, view))
+
+    def _read_steps(self, fd: int, size_bytes: int, relative: str) -> Entry:
+        """The entry in a large file, each step of which is hashed once it is read."""
+        files, field, buffer = self._files, self._field, empty_buffer(size_bytes)
+        have = _fill(files, fd, buffer[:STEP_BYTES])
+        prefix = bytes(buffer[:LENGTH_BYTES])
+        end = LENGTH_BYTES + header_length(prefix, size_bytes, self._limits)
+        if end > have:
+            have += _fill(files, fd, buffer[have:end])
+        raw = bytes(buffer[LENGTH_BYTES:end])
+        header = self._headers.read(raw, size_bytes - end)
+        if field is not None and (self._required or field in header.metadata):
+            checksum = start_checksum(buffer[:have], LENGTH_BYTES + digits_at(raw, field))
+            _read_hashing(files, fd, buffer[have:], checksum.update)
+            _compare(checksum.hexdigest(), header.metadata[field])
+        else:
+            _fill(files, fd, buffer[have:])
+        tensors = _tensors(header, buffer.toreadonly())
+        return self._layout.unpack(relative, header.metadata, tensors)
+
+
+def read_file(files: FileOps, path: str, relative: str, layout: Layout) -> Entry:
+    """One entry, as `EntryReader.read`.
 
     Raises:
-        InvalidEntryError: the file is not that entry; `finding` says in which way.
-        OSError: it could not be opened or read.
-        MemoryError: it does not fit into memory.
+        InvalidEntryError, OSError, MemoryError: as there.
     """
-    fd = files.open(path, READ_FLAGS)  # not by `_opened`: this is the path of every get
-    try:
-        return _read_open(files, fd, relative, layout)
-    finally:
-        files.close(fd)
+    return EntryReader(files, layout).read(path, relative)
 
 
 def read_header(path: str | os.PathLike[str], relative: str, layout: Layout) -> HeaderFacts:
@@ -106,25 +173,6 @@ def _entry_size(facts: os.stat_result, limits: HeaderLimits) -> int:
     return facts.st_size
 
 
-def _read_open(files: FileOps, fd: int, relative: str, layout: Layout) -> Entry:
-    limits, field = layout.limits, layout.checksum_field
-    size_bytes = _entry_size(files.fstat(fd), limits)
-    buffer, have = _begin(files, fd, size_bytes)
-    end = LENGTH_BYTES + header_length(bytes(buffer[:LENGTH_BYTES]), size_bytes, limits)
-    if end > have:
-        have += _fill(files, fd, buffer[have:end])
-    raw = bytes(buffer[LENGTH_BYTES:end])
-    header = parse_header(raw, size_bytes - end, limits)
-    if field is None or not (layout.checksum_required or field in header.metadata):
-        if have < size_bytes:
-            _fill(files, fd, buffer[have:])
-    else:
-        checksum = start_checksum(buffer[:have], LENGTH_BYTES + digits_at(raw, field))
-        _read_hashing(files, fd, buffer[have:], checksum.update)
-        _compare(checksum.hexdigest(), header.metadata[field])
-    return layout.unpack(relative, header.metadata, _tensors(header, buffer.toreadonly()))
-
-
 def _read_hashing(
     files: FileOps, fd: int, view: memoryview, update: Callable[[memoryview], None]
 ) -> None:
@@ -155,6 +203,13 @@ def _begin(files: FileOps, fd: int, size_bytes: int) -> tuple[memoryview, int]:
     return buffer, _fill(files, fd, buffer[:STEP_BYTES])
 
 
+def _rest(files: FileOps, fd: int, size_bytes: int) -> bytes:
+    """What a read left over."""
+    rest = bytearray(size_bytes)
+    _fill(files, fd, memoryview(rest))
+    return bytes(rest)
+
+
 def _fill(files: FileOps, fd: int, view: memoryview) -> int:
     """Read until `view` is full; its bytes."""
     wanted = len(view)
@@ -174,9 +229,9 @@ def _compare(actual: str, recorded: str) -> None:
         )
 
 
-def _tensors(header: Header, buffer: memoryview) -> Mapping[str, Tensor]:
-    start = header.data_start
-    return {
-        spec.name: Tensor(spec.dtype, spec.shape, buffer[start + spec.begin : start + spec.end])
-        for spec in header.tensors
-    }
+def _tensors(header: Header, buffer: memoryview) -> dict[str, Tensor]:
+    start, tensors = header.data_start, {}
+    for spec in header.tensors:
+        data = buffer[start + spec.begin : start + spec.end]
+        tensors[spec.name] = Tensor(spec.dtype, spec.shape, data)
+    return tensors
