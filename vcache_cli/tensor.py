@@ -66,10 +66,11 @@ class Tensor:
         Raises:
             ValueError: an unknown dtype, or bytes that do not fit the shape.
         """
-        if self.dtype not in ITEMSIZE_BYTES:
+        itemsize_bytes = ITEMSIZE_BYTES.get(self.dtype)
+        if itemsize_bytes is None:
             raise ValueError(f"unknown dtype `{self.dtype}`")
-        expected = math.prod(self.shape) * ITEMSIZE_BYTES[self.dtype]
-        if self.size_bytes != expected:
+        data, expected = self.data, math.prod(self.shape) * itemsize_bytes
+        if (data.nbytes if isinstance(data, memoryview) else len(data)) != expected:
             raise ValueError(
                 f"{self.dtype}{list(self.shape)} takes {expected} bytes, got {self.size_bytes}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -35,12 +36,20 @@ def native_key(stage: Stage, source_sha256: str, recipe_sha256: str) -> str:
     >>> native_key(Stage.PIXELS, "0" * 64, "f" * 64)[:16]
     '9e887090df3ca377'
     """
+    return _key(stage.value, source_sha256, recipe_sha256)
+
+
+def _key(stage: str, source_sha256: str, recipe_sha256: str) -> str:
     # Spelled out: all parts are hexadecimal or names, and a get derives the key anew each time.
-    text = (
-        f'{{"format":1,"recipe":"{recipe_sha256}","source":"{source_sha256}",'
-        f'"stage":"{stage.value}"}}'
-    )
-    return digest_bytes(text.encode("ascii"))
+    hasher = _key_hasher(recipe_sha256).copy()
+    hasher.update(f'{source_sha256}","stage":"{stage}"}}'.encode())  # a hostile one is any text
+    return hasher.hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _key_hasher(recipe_sha256: str) -> hashlib._Hash:
+    """Fed with how all keys under a recipe begin; to be copied."""
+    return hashlib.sha256(f'{{"format":1,"recipe":"{recipe_sha256}","source":"'.encode("ascii"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ class NativeLayout:
         Raises:
             ValueError: not 64 lowercase hexadecimal digits.
         """
-        if len(key) != DIGEST_LENGTH or not _is_hex(key):
+        if len(key) != DIGEST_LENGTH or key.strip(_HEX):
             raise ValueError(f"{key[:80]!r} is not a key: 64 lowercase hexadecimal digits")
         return f"{key[:2]}/{key}.safetensors"
 
@@ -122,14 +131,15 @@ class NativeLayout:
         try:
             key, source_sha256 = metadata["vcache.key"], metadata["vcache.source_sha256"]
             recipe_sha256, created = metadata["vcache.recipe_sha256"], metadata["vcache.created"]
-            stage = _STAGES[metadata["vcache.stage"]]
+            stage_name = metadata["vcache.stage"]
+            stage = _STAGES[stage_name]
             recipe = _recipe(metadata["vcache.recipe"], recipe_sha256)
             version = metadata["vcache.format"]
         except KeyError as error:
             raise InvalidEntryError(f"metadata has no valid {error}") from error
         if version != _FORMAT:
             raise InvalidEntryError(f"entry format {_FORMAT} expected, found {version[:16]!r}")
-        if key != native_key(stage, source_sha256, recipe_sha256):
+        if key != _key(stage_name, source_sha256, recipe_sha256):
             raise _mismatch("the key is not that of its stage, source and recipe")
         if path != f"{key[:2]}/{key}.safetensors":
             raise _mismatch(f"`{path}` holds the entry of key {key}")
@@ -169,14 +179,8 @@ class NativeTarget:
 
 
 _LIMITS: Final = HeaderLimits()
+_HEX: Final = "0123456789abcdef"
 _SHARDS: Final = tuple(f"{number:02x}" for number in range(256))
-
-
-def _is_hex(text: str) -> bool:
-    try:
-        return bytes.fromhex(text).hex() == text
-    except ValueError:
-        return False
 
 
 def _mismatch(message: str) -> InvalidEntryError:
