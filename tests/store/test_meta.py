@@ -69,7 +69,12 @@ def test_a_store_of_a_newer_format_is_neither_read_nor_written(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [("nothing", "nothing"), ("empty", "without"), ("file", "not a dir"), ("link", "cannot")],
+    [
+        ("nothing", "no such folder"),
+        ("empty", "without"),
+        ("file", "not a dir"),
+        ("link", "cannot"),
+    ],
 )
 def test_what_is_no_store_is_named(tmp_path: Path, kind: str, message: str) -> None:
     path = tmp_path / "s"
