@@ -216,7 +216,7 @@ def _add_damaged(store: Written) -> None:
 
 def _add_misplaced(store: Written) -> None:
     qwen = store.models["qwen"]
-    for number, folder in enumerate(["", "zz/", "4/deeper/", "A/"], 30_000):
+    for number, folder in enumerate(["", "zz/", "4/deeper/", "g/"], 30_000):
         data = entry_bytes(qwen, image(number), (ROWS, WIDTH), grid_thw=GRID)
         name = path_of(qwen, image(number)).rpartition("/")[2]
         store.put(f"{folder}{name}", data, "never_indexed")

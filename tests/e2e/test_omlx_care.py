@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,7 @@ def test_verify_finds_all_that_is_wrong_and_nothing_else(store: Written) -> None
     assert document["checked"] == len(store.entries)
     damaged = store.kinds["header"] | store.kinds["key_mismatch"]
     assert document["ok"] == len(store.entries) - len(damaged) == document["without_checksum"]
+    assert document["kinds"].pop("token_counts") == 1  # of all of one model together
     assert document["kinds"].keys() == store.kinds.keys()
     for kind, paths in store.kinds.items():
         assert document["kinds"][kind] == len(paths)
@@ -138,7 +140,7 @@ def test_verify_finds_all_that_is_wrong_and_nothing_else(store: Written) -> None
 def test_verify_says_how_a_grid_was_judged(store: Written) -> None:
     problems = _document(store, "verify", "--level", "header")["problems"]
     told = [each for each in problems if each["kind"] == "grid_mismatch"]
-    assert any("k = 2, as " in each["expected"] for each in told)
+    assert any("k = 2, as in " in each["expected"] for each in told)
     assert any("1 * 12 * 16 = 192 patches, 12 rows, k = 4" in each["actual"] for each in told)
     widths = [each for each in problems if each["kind"] == "width_mismatch"]
     assert {each["actual"] for each in widths} == {"width 18"}
@@ -227,6 +229,15 @@ def test_a_prune_removes_what_its_plan_says_under_a_reading_server(copy: Path) -
     )
     assert counts["left"] == len(Server(copy).index)
     assert done.document["after"]["bytes"] <= half
+
+
+def test_a_prune_says_that_age_is_since_written(store: Written) -> None:
+    words = ("prune", store.root, "--unused-for", "30d", "--dry-run")
+    assert "since written: this server marks no use" in vcache(*words).out
+    document = vcache(*words, "--json").document
+    old = [path for path, mtime in store.mtimes.items() if mtime < time.time() - 30 * 86_400]
+    assert document["recency"] == "written"
+    assert len(document["plan"]) + document["plan_omitted"] == len(old)
 
 
 def test_what_was_written_just_now_is_never_pruned(copy: Path) -> None:

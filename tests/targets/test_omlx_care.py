@@ -81,7 +81,9 @@ def test_most_entries_of_a_model_decide_how_many_patches_are_a_token() -> None:
     odd = stored(HASHES[5], grid_thw="[1,3,4]")
     (found,) = view([*usual, odd]).findings
     assert (found.path, found.kind) == (odd.path, "grid_mismatch")
-    assert found.expected == "k = 2, as 5 of 6 entries of the model in t * h * w = rows * k * k"
+    assert (
+        found.expected == "t * h * w = rows * k * k with k = 2, as in 5 of 6 entries of the model"
+    )
     assert found.actual == "1 * 3 * 4 = 12 patches, 12 rows, k = 1"
     assert kinds(usual[0], odd) == ["grid_mismatch", "grid_mismatch"]  # one of them is wrong
 
@@ -100,6 +102,19 @@ def test_rows_without_a_grid_are_slow() -> None:
     assert "if it is of the Qwen family" in (alone.actual or "")
     (beside,) = view([stored(), stored(HASHES[1], grid_thw="[1,6,8]")]).findings
     assert "if it" not in (beside.actual or "")
+
+
+def test_token_counts_that_an_old_server_cannot_mix_are_told_once() -> None:
+    shapes = [(1, 256, 16), (1, 250, 16), (1, 256, 16)]
+    files = [stored(image, shape) for image, shape in zip(HASHES, shapes, strict=False)]
+    (found,) = view(files).findings
+    assert (found.kind, found.path) == ("token_counts", min(files, key=_bucket).path)
+    assert "2 token counts in 3 entries" in (found.actual or "")
+    assert kinds(files[0], files[2]) == []
+
+
+def _bucket(file: StoredFile) -> str:
+    return file.path[0]
 
 
 @pytest.mark.parametrize("said", ["2", "x", "", "01", "9" * 9999])

@@ -108,12 +108,15 @@ def prune_view(document: Mapping[str, Any]) -> Sequence[Block]:
     after = document["after"]
     left = f"{count(after['entries'], 'entry', 'entries')}, {format_size(after['bytes'])}"
     facts = [(verb, f"{count(number, 'file')}, {freed} of entries"), ("left", left)]
+    recency = document.get("recency", "used")
+    if recency == "written":
+        facts.append(("unused", "since written: this server marks no use"))
     skipped = document["skipped"]
     facts += [(f"spared ({name})", f"{skipped[name]:,}") for name in skipped if skipped[name]]
     more = (f"and {total - len(shown):,} more",) if total > len(shown) else ()
     failed = tuple(f"not removed: {each['key']}: {each['message']}" for each in document["failed"])
     return (
-        Table(("key", ">size", "reason", "used"), rows),
+        Table(("key", ">size", "reason", recency), rows),
         Lines(more),
         Facts(tuple(facts)),
         Lines(failed[:20]),

@@ -177,6 +177,7 @@ def _document(plan: PrunePlan, *, dry_run: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "dry_run": dry_run,
         "policy": plan.scope.as_json(),
+        "recency": "used" if plan.root.meta.store_id else "written",
         "before": {"entries": plan.entries, "bytes": plan.bytes},
         "plan": [
             {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vcache_cli.items import display_path
 from vcache_cli.store.empties import count_empties
@@ -92,6 +92,8 @@ class StoreStats:
     """That might hold an entry and hold nothing; None where entries share theirs."""
     last_run: Run | None = None
     limits: Mapping[str, Limit] = field(default_factory=dict)
+    recency: Literal["used", "written"] = "used"
+    """What an mtime says: nobody marks a use in a server's own store."""
     server: ServerView | None = None
     """What the server makes of it, where its layout knows."""
 
@@ -111,6 +113,7 @@ class StoreStats:
                 {"older_than_seconds": seconds, "entries": count, "bytes": size}
                 for seconds, count, size in self.by_age
             ],
+            "recency": self.recency,
             "limits": {name: limit.as_json() for name, limit in self.limits.items()},
             "fs": self.fs.as_json(),
             "index": index,
@@ -166,6 +169,7 @@ def store_stats(
         empty_directories=empties,
         last_run=last_run(root),
         limits=dict(limits or {}),
+        recency="used" if root.meta.store_id else "written",
         server=examine_store(root, scan=walked, now=now),
     )
     return stats if walked is None else _with_truth(stats, walked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from vcache_cli.items import display_path
 from vcache_cli.protocols import ServerFinding, ServerView
 from vcache_cli.targets.omlx_features import FeatureFile, feature_findings, read_features
 from vcache_cli.targets.omlx_names import IMAGE_MODES, omlx_grid, omlx_key, omlx_wrapped_hash
@@ -123,11 +124,10 @@ def _unused(files: Iterable[StoredFile], now: float) -> Iterator[ServerFinding]:
     """Files that take room and are never read."""
     for file in files:
         if _is_unindexed(file):
-            yield ServerFinding(
-                file.path, "never_indexed", "features that a start finds", _why_unindexed(file)
-            )
+            yield ServerFinding(file.path, "never_indexed", actual=_why_unindexed(file))
         elif _is_leftover(file) and now - file.mtime_ns / 1e9 >= LEFTOVER_SECONDS:
-            yield ServerFinding(file.path, "leftover", None, "the temporary file of a dead write")
+            told = "a temporary name, not written for an hour: of a write that died"
+            yield ServerFinding(file.path, "leftover", actual=told)
 
 
 def _why_unindexed(file: StoredFile) -> str:
@@ -139,7 +139,7 @@ def _why_unindexed(file: StoredFile) -> str:
         known = file.metadata or {}
         missing = [name for name in ("model_name", "image_hash") if not known.get(name)]
         reason = "no " + " and no ".join(f"`{name}`" for name in missing)
-    return f"{reason}; never found, never evicted"
+    return f"never found, never evicted: {reason}"
 
 
 def _misnamed(features: Iterable[FeatureFile]) -> Iterator[ServerFinding]:
@@ -151,8 +151,8 @@ def _misnamed(features: Iterable[FeatureFile]) -> Iterator[ServerFinding]:
             continue
         stem = each.file.path.rpartition("/")[2].removesuffix(_SUFFIX)
         why = keys_of_image(each.image_hash, [each.model_name]).get(stem)
-        told = f"; this one is that of {why}" if why else ""
-        actual = f"found, but the server's next write of it makes a second file{told}"
+        told = f"; it is that of {why}" if why else ""
+        actual = f"this name, so that the server's next write makes a second file{told}"
         yield ServerFinding(each.file.path, "wrong_name", path, actual)
 
 
@@ -162,8 +162,9 @@ def _hidden(
     for each in features:
         winner = index[each.model_name, each.image_hash]
         if winner is not each:
-            actual = f"{winner.file.path} is of the same image; this one is never evicted"
-            yield ServerFinding(each.file.path, "duplicate", "one file an image", actual)
+            other = display_path(winner.file.path)
+            actual = f"never evicted: {other} is of the same model and image"
+            yield ServerFinding(each.file.path, "duplicate", actual=actual)
 
 
 def _evicted(indexed: Iterable[StoredFile]) -> int:

@@ -85,11 +85,12 @@ def feature_findings(
     for model, same in models.items():
         if model.startswith("/") and not is_folder(model):
             for each in same:
-                yield _finding(each, "model_gone", "the model's folder", f"no folder {model:.200}")
+                yield _finding(each, "model_gone", None, f"no folder {model:.200} on this machine")
         yield from _counts(same)
         yield from _widths(same)
         yield from _grids(same)
         yield from _without_grid(same)
+        yield from _token_counts(same)
 
 
 def _finding(each: FeatureFile, kind: str, expected: str | None, actual: str) -> ServerFinding:
@@ -122,9 +123,9 @@ def _grids(same: Sequence[FeatureFile]) -> Iterator[ServerFinding]:
         if each.grid is None or each.rows is None:
             continue
         if each.merge is None:
-            expected = "t * h * w = rows * k * k for some k"
+            expected = "t * h * w = rows * k * k with some k"
         elif each.merge != usual.value:
-            expected = f"k = {usual} in t * h * w = rows * k * k"
+            expected = f"t * h * w = rows * k * k with k = {usual}"
         else:
             continue
         yield _finding(each, "grid_mismatch", expected, _equation(each))
@@ -141,14 +142,24 @@ def _equation(each: FeatureFile) -> str:
 def _without_grid(same: Sequence[FeatureFile]) -> Iterator[ServerFinding]:
     """Rows as of the Qwen family without a grid: the server has to run its image processor."""
     if any(each.grid for each in same):
-        told = "the slow path: the image is processed again"
+        told = "no `grid_thw`, so that the image is processed again: the slow path"
     else:
-        told = "no entry of this model has one: the slow path, if it is of the Qwen family"
+        told = "no `grid_thw` in any entry of the model: the slow path, if it is of the Qwen family"
     for each in same:
         if each.is_flat and each.grid is None:
             text = (each.file.metadata or {}).get("grid_thw")
             ignored = "" if text is None else f"`{text:.{_SHOWN}}` is ignored; "
-            yield _finding(each, "no_grid", "`grid_thw`", ignored + told)
+            yield _finding(each, "no_grid", None, ignored + told)
+
+
+def _token_counts(same: Sequence[FeatureFile]) -> Iterator[ServerFinding]:
+    """Arrays (1, tokens, width) of several lengths: told once for the model, it is no mistake."""
+    unlike = [each for each in same if each.rows is not None and not each.is_flat]
+    counts = {each.rows for each in unlike}
+    if len(counts) > 1:
+        told = f"{len(counts)} token counts in {len(unlike):,} entries of {same[0].model_name:.200}"
+        risk = "oMLX up to 0.6.4 fails on a request that mixes them"
+        yield _finding(unlike[0], "token_counts", None, f"{told}: {risk}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +175,7 @@ class _Usual:
         """How it was decided."""
         if self.value is None:
             return "that of most entries (as many have another)"
-        return f"{self.value}, as {self.count:,} of {self.total:,} entries of the model"
+        return f"{self.value}, as in {self.count:,} of {self.total:,} entries of the model"
 
 
 def _usual(values: Iterable[int]) -> _Usual:

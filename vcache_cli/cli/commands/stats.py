@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["stats"]
 
 _DAY = 86_400
+_RECENCY = {"used": "last use", "written": "last written"}
 
 
 def stats(
@@ -75,7 +76,10 @@ def _view(document: Mapping[str, Any]) -> Sequence[Block]:
     )
     return (
         Facts(tuple(_facts(document))),
-        Table(("model", "stage", ">entries", ">size", "last use"), models),
+        Table(
+            ("model", "stage", ">entries", ">size", _RECENCY[document.get("recency", "used")]),
+            models,
+        ),
         Table(("kind", ">entries", ">size"), _kinds(document)),
         Table(("older than", ">entries", ">size"), _ages(document)),
         Lines(tuple(_troubles(document))),
@@ -119,8 +123,8 @@ def _server(server: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if (never := server["never_indexed"])["entries"]:
         yield "never indexed", f"{_sums(never, 'file', 'files')}: never found, never evicted"
     if first := server["evicts_first"]:
-        names = ", ".join(each["path"][:18] for each in first[:3])
-        yield "evicted first", f"{names}, ... after its next start"
+        shown = (f"{each['path'][:18]}... ({format_size(each['bytes'])})" for each in first[:3])
+        yield "evicted first", f"{', '.join(shown)}: after its next start"
     if (going := server["evicts_next"])["entries"]:
         told = "by its first write after a start"
         yield "evicted next", f"{_sums(going, 'entry', 'entries')}: {told}"
