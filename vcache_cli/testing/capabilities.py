@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from vcache_cli.entry import Entry
 from vcache_cli.protocols import Examiner, Layout, OwnDirectory, StoredFile
 from vcache_cli.testing.audit import watch_io
-from vcache_cli.testing.layouts import LayoutTests, examples, file_of
+from vcache_cli.testing.files import file_of
+from vcache_cli.testing.layouts import LayoutTests, examples
 from vcache_cli.testing.strategies import (
     changed_metadata,
     hostile_texts,

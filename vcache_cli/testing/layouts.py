@@ -6,7 +6,6 @@ import os
 import pickle
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -16,15 +15,14 @@ from hypothesis import strategies as st
 
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.errors import InvalidEntryError
-from vcache_cli.header import LENGTH_BYTES, header_length, parse_header
 from vcache_cli.items import Kind
 from vcache_cli.protocols import Layout
-from vcache_cli.store.writer import pack_entry
-from vcache_cli.tensor import ITEMSIZE_BYTES, Tensor
+from vcache_cli.tensor import ITEMSIZE_BYTES
 from vcache_cli.testing.audit import watch_io
+from vcache_cli.testing.files import contents, file_of
 from vcache_cli.testing.strategies import changed_metadata, texts_near
 
-__all__ = ["EntryFile", "LayoutTests", "contents", "examples", "file_of"]
+__all__ = ["LayoutTests", "examples"]
 
 _T = TypeVar("_T")
 _MAX_NAME_BYTES: Final = 255
@@ -35,16 +33,6 @@ examples = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
 )
 """Settings of every property in a kit."""
-
-
-@dataclass(frozen=True, slots=True)
-class EntryFile:
-    """What a strict reader finds in the file of an entry."""
-
-    path: str
-    metadata: Mapping[str, str]
-    tensors: Mapping[str, Tensor]
-    data: bytes
 
 
 class LayoutTests:
@@ -204,11 +192,6 @@ class LayoutTests:
             assert not watched or found == []
 
 
-def contents(tensors: Mapping[str, Tensor]) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
-    """Dtype, shape and bytes of each tensor: what makes two of them the same."""
-    return {name: (each.dtype, each.shape, bytes(each.data)) for name, each in tensors.items()}
-
-
 def _check_place(path: str, layout: Layout) -> None:
     """`path` is where one entry of the layout lies, safe to make and to remove."""
     folder, slash, name = path.partition("/")
@@ -222,21 +205,6 @@ def _check_place(path: str, layout: Layout) -> None:
     key = layout.key_of(path)
     assert key is not None
     assert layout.path_of(key) == path
-
-
-def file_of(entry: Entry, layout: Layout) -> EntryFile:
-    """The file of `entry` as the writer makes it, read back by the strict reader."""
-    packed = pack_entry(entry, layout)
-    data = b"".join(packed.parts)
-    end = LENGTH_BYTES + header_length(data[:LENGTH_BYTES], len(data), layout.limits)
-    header = parse_header(data[LENGTH_BYTES:end], len(data) - end, layout.limits)
-    tensors = {
-        spec.name: Tensor(spec.dtype, spec.shape, data[end + spec.begin : end + spec.end])
-        for spec in header.tensors
-    }
-    return EntryFile(
-        packed.relative, MappingProxyType(dict(header.metadata)), MappingProxyType(tensors), data
-    )
 
 
 def _check_types(known: Provenance) -> None:

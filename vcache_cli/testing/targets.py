@@ -20,7 +20,8 @@ from vcache_cli.store.recognise import looks_like
 from vcache_cli.store.scan import scan_store
 from vcache_cli.store.writer import pack_entry
 from vcache_cli.testing.audit import watch_io
-from vcache_cli.testing.layouts import LayoutTests, contents
+from vcache_cli.testing.files import contents
+from vcache_cli.testing.layouts import LayoutTests
 
 __all__ = ["TargetTests", "WarmTargetTests"]
 
