@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from vcache_cli.header.limits import LENGTH_BYTES
 from vcache_cli.tensor import ITEMSIZE_BYTES
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["build_header", "canonical_order"]
+
+_COMPACT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True)
 
 
 def canonical_order(names_and_dtypes: Mapping[str, str]) -> list[str]:
@@ -45,6 +47,6 @@ def build_header(
         end = position + math.prod(shape) * ITEMSIZE_BYTES[dtype]
         table[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [position, end]}
         position = end
-    body = json.dumps(table, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    body = _COMPACT.encode(table).encode("ascii")
     body += b" " * (-(LENGTH_BYTES + len(body)) % alignment_bytes)
     return len(body).to_bytes(LENGTH_BYTES, "little") + body

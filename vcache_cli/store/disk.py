@@ -21,7 +21,7 @@ from vcache_cli.store.meta import StoreRoot, vcache_dir
 from vcache_cli.store.pool import EntryWriter
 from vcache_cli.store.reader import EntryReader
 from vcache_cli.store.trust import check_trust
-from vcache_cli.store.writer import Publisher, pack_entry
+from vcache_cli.store.writer import Publisher
 
 __all__ = ["DiskStore", "Finding"]
 
@@ -145,7 +145,7 @@ class DiskStore:
             UsageError: the store was not opened for writing.
         """
         publisher = self._writable()
-        packed = pack_entry(entry, self.root.layout)
+        packed = publisher.pack(entry)
         publisher.sync(publisher.publish(packed))
         return packed.size_bytes
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from vcache_cli.entry import Entry
 from vcache_cli.store.budget import Budget
-from vcache_cli.store.writer import Packed, Publisher, pack_entry
+from vcache_cli.store.writer import Packed, Publisher
 
 __all__ = ["EntryWriter"]
 
@@ -130,7 +130,7 @@ class EntryWriter:
         self.close()
 
     def _write(self, entry: Entry) -> int:
-        packed = pack_entry(entry, self._publisher.root.layout)
+        packed = self._publisher.pack(entry)
         with self._reserved(packed):
             directories = self._publisher.publish(packed)
         for directory in directories:

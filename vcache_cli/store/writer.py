@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 
 from vcache_cli.entry import Entry
 from vcache_cli.errors import InvalidEntryError
-from vcache_cli.header import LENGTH_BYTES, build_header, canonical_order, parse_header
+from vcache_cli.header import (
+    LENGTH_BYTES,
+    Header,
+    HeaderLimits,
+    HeaderReader,
+    build_header,
+    canonical_order,
+)
 from vcache_cli.protocols import Layout
 from vcache_cli.store.checksum import BLANK, DIGITS, digits_at, start_checksum
 from vcache_cli.store.create import write_meta
@@ -40,8 +47,10 @@ class Packed:
     size_bytes: int
 
 
-def pack_entry(entry: Entry, layout: Layout) -> Packed:
+def pack_entry(entry: Entry, layout: Layout, headers: HeaderReader | None = None) -> Packed:
     """The canonical file of `entry`, its header read back by the strict reader.
+
+    Where many entries are packed, `headers`, of the layout's limits, makes that faster.
 
     Raises:
         InvalidEntryError: the layout has no file for such an entry.
@@ -57,7 +66,8 @@ def pack_entry(entry: Entry, layout: Layout) -> Packed:
     )
     data = [memoryview(tensors[name].data).cast("B") for name in names if tensors[name].size_bytes]
     size_bytes = len(header) + sum(map(len, data))
-    _read_back(header, relative, size_bytes, layout)
+    read = _read_back(header, size_bytes, headers or HeaderReader(layout.limits), layout.limits)
+    layout.unpack(relative, read.metadata, {})
     if field:
         header = _with_checksum(header, data, field)
     return Packed(relative, [header, *data], size_bytes)
@@ -70,17 +80,17 @@ def _path_of(key: str, layout: Layout) -> str:
         raise InvalidEntryError(str(error), finding="key_mismatch") from error
 
 
-def _read_back(header: bytes, relative: str, size_bytes: int, layout: Layout) -> None:
+def _read_back(
+    header: bytes, size_bytes: int, headers: HeaderReader, limits: HeaderLimits
+) -> Header:
     """Nothing is written that a get would refuse."""
-    limits = layout.limits
     if size_bytes > limits.max_file_bytes or len(header) > LENGTH_BYTES + limits.max_header_bytes:
         raise InvalidEntryError(
             f"{size_bytes} bytes with a header of {len(header)}, at most "
             f"{limits.max_file_bytes} and {limits.max_header_bytes} are allowed",
             finding="size",
         )
-    read = parse_header(header[LENGTH_BYTES:], size_bytes - len(header), limits)
-    layout.unpack(relative, read.metadata, {})
+    return headers.read(header[LENGTH_BYTES:], size_bytes - len(header))
 
 
 def _with_checksum(header: bytes, data: Sequence[memoryview], field: str) -> bytes:
@@ -104,6 +114,20 @@ class Publisher:
     root: StoreRoot
     durable: set[str] = field(default_factory=set, repr=False)
     """Shards whose own names are known to be durable; others were perhaps made a moment ago."""
+    headers: HeaderReader = field(init=False, repr=False)
+    """Of what `pack` wrote before."""
+
+    def __post_init__(self) -> None:
+        """Make what needs the root's layout."""
+        object.__setattr__(self, "headers", HeaderReader(self.root.layout.limits))
+
+    def pack(self, entry: Entry) -> Packed:
+        """`pack_entry` in the root's layout.
+
+        Raises:
+            InvalidEntryError: as there.
+        """
+        return pack_entry(entry, self.root.layout, self.headers)
 
     def learn_shards(self) -> None:
         """Make the names of the shards that are there durable, with one sync for all.
