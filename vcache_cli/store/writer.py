@@ -116,10 +116,13 @@ class Publisher:
     """Shards whose own names are known to be durable; others were perhaps made a moment ago."""
     headers: HeaderReader = field(init=False, repr=False)
     """Of what `pack` wrote before."""
+    temps: str = field(init=False, repr=False)
+    """Directory of the temps."""
 
     def __post_init__(self) -> None:
         """Make what needs the root's layout."""
         object.__setattr__(self, "headers", HeaderReader(self.root.layout.limits))
+        object.__setattr__(self, "temps", str(vcache_dir(self.root.path) / "tmp"))
 
     def pack(self, entry: Entry) -> Packed:
         """`pack_entry` in the root's layout.
@@ -154,7 +157,7 @@ class Publisher:
         """
         root = str(self.root.path)
         shard = f"{root}/{packed.relative.rpartition('/')[0]}"
-        temp = str(vcache_dir(root) / "tmp" / secrets.token_hex(16))
+        temp = f"{self.temps}/{secrets.token_hex(16)}"
         with explained(self.files, root, needed_bytes=packed.size_bytes):
             self._make_shard(shard)
             try:
