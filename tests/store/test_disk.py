@@ -263,12 +263,26 @@ def test_a_touch_that_is_not_possible_is_none(root: StoreRoot, error: int) -> No
     assert path_of(root, 1).stat().st_mtime == 0
 
 
-def test_a_get_does_not_touch(root: StoreRoot) -> None:
-    os.utime(path_of(root, 1), (0, 0))
-    store = DiskStore(root)
-    store.get(entry(1).key)
-    store.contains(entry(1).key)
-    assert path_of(root, 1).stat().st_mtime == 0
+@pytest.mark.parametrize("touch", [True, False])
+def test_a_get_counts_as_use_unless_told_otherwise(root: StoreRoot, *, touch: bool) -> None:
+    path = path_of(root, 1)
+    before = time.time() - 2 * HOUR
+    os.utime(path, (before, before))
+    store = DiskStore(root, touch=touch)
+    assert store.get(entry(1).key) is not None
+    used = path.stat().st_mtime
+    assert (abs(used - time.time()) < 60) is touch
+    assert (used == before) is not touch
+
+
+def test_a_damaged_entry_is_not_used(root: StoreRoot) -> None:
+    path = path_of(root, 1)
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-1])
+    before = time.time() - 2 * HOUR
+    os.utime(path, (before, before))
+    assert DiskStore(root).get(entry(1).key) is None
+    assert path.stat().st_mtime == before
 
 
 # --- opening ---------------------------------------------------------------------------------

@@ -32,8 +32,12 @@ def _spelled(sources: Named | Sequence[Named]) -> list[str]:
     return [os.fspath(each) for each in sources]
 
 
-def open_store(path: str | os.PathLike[str], *, mode: Literal["r", "w"] = "r") -> DiskStore:
+def open_store(
+    path: str | os.PathLike[str], *, mode: Literal["r", "w"] = "r", touch: bool = True
+) -> DiskStore:
     """The store at `path`; read-only unless `mode` is ``w``.
+
+    A get counts as use (an entry's mtime is set at most once an hour) unless `touch` is False.
 
     Raises:
         NotAStoreError: there is none.
@@ -41,7 +45,7 @@ def open_store(path: str | os.PathLike[str], *, mode: Literal["r", "w"] = "r") -
         AccessError: it may not be read, or with ``w`` not be written.
         RefusedError: someone else could have filled it.
     """
-    return DiskStore(open_root(path), mode=mode)
+    return DiskStore(open_root(path), mode=mode, touch=touch)
 
 
 def warm(

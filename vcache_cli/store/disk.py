@@ -9,6 +9,7 @@ import stat
 import time
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -51,7 +52,9 @@ class DiskStore:
 
     Args:
         root: the store.
-        mode: ``r`` changes nothing on the disk; ``w`` holds the shared write lock until `close`.
+        mode: ``w`` holds the shared write lock until `close`; ``r`` writes no file.
+        touch: a get counts as use: the entry's mtime becomes now, at most once an hour, where the
+            disk and the owner allow it. False leaves times alone.
         files: the system calls.
 
     Raises:
@@ -60,9 +63,15 @@ class DiskStore:
     """
 
     def __init__(
-        self, root: StoreRoot, *, mode: Literal["r", "w"] = "r", files: FileOps | None = None
+        self,
+        root: StoreRoot,
+        *,
+        mode: Literal["r", "w"] = "r",
+        touch: bool = True,
+        files: FileOps | None = None,
     ) -> None:
         self.root = root
+        self._touches = touch
         self.findings: deque[Finding] = deque(maxlen=_MAX_FINDINGS)
         self._files = files or OsFiles()
         self._base = os.fspath(root.path)
@@ -78,8 +87,9 @@ class DiskStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles as a store that the other process opens anew, in the same mode."""
-        mode = "r" if self._publisher is None else "w"
-        return _reopen, (type(self), self.root, mode, self._files)
+        mode: Literal["r", "w"] = "r" if self._publisher is None else "w"
+        again = partial(type(self), self.root, mode=mode, touch=self._touches, files=self._files)
+        return again, ()
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -91,7 +101,11 @@ class DiskStore:
         relative = ""
         try:
             relative = self.root.layout.path_of(key)
-            return self._reader.read(f"{self._base}/{relative}", relative)
+            path = f"{self._base}/{relative}"
+            entry, used_seconds = self._reader.read_dated(path, relative)
+            if self._touches:
+                self._touch_sometimes(path, used_seconds)
+            return entry
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -125,9 +139,13 @@ class DiskStore:
         in the future is brought back to now.
         """
         facts = self.stat(key)
-        if facts and not 0 <= time.time() - facts.st_mtime < _TOUCH_SECONDS:
+        if facts:
+            self._touch_sometimes(f"{self._base}/{self.root.layout.path_of(key)}", facts.st_mtime)
+
+    def _touch_sometimes(self, path: str, used_seconds: float) -> None:
+        if not 0 <= time.time() - used_seconds < _TOUCH_SECONDS:
             with contextlib.suppress(OSError):
-                self._files.touch(f"{self._base}/{self.root.layout.path_of(key)}")
+                self._files.touch(path)
 
     def _find(self, key: str, path: str, kind: str, message: str) -> None:
         shown = key if type(key) is str else repr(key)  # of a caller that is not type-checked
@@ -179,13 +197,6 @@ class DiskStore:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _reopen(
-    kind: type[DiskStore], root: StoreRoot, mode: Literal["r", "w"], files: FileOps
-) -> DiskStore:
-    """What a pickled store is in the other process."""
-    return kind(root, mode=mode, files=files)
 
 
 def _sweep_dead_temps(root: StoreRoot, now: float) -> None:

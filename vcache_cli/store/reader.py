@@ -65,18 +65,23 @@ class EntryReader:
             OSError: it could not be opened or read.
             MemoryError: it does not fit into memory.
         """
+        return self.read_dated(path, relative)[0]
+
+    def read_dated(self, path: str, relative: str) -> tuple[Entry, float]:
+        """As `read`, with the file's mtime, seconds since 1970."""
         files = self._files
         fd = files.open(path, READ_FLAGS)  # not by `_opened`: this is the path of every get
         try:
-            size_bytes = _entry_size(files.fstat(fd), self._limits)
+            facts = files.fstat(fd)
+            size_bytes = _entry_size(facts, self._limits)
             if size_bytes > _SMALL_BYTES:
-                return self._read_steps(fd, size_bytes, relative)
+                return self._read_steps(fd, size_bytes, relative), facts.st_mtime
             data = files.read(fd, size_bytes)
             if len(data) < size_bytes:
                 data += _rest(files, fd, size_bytes - len(data))
         finally:
             files.close(fd)
-        return self._entry(data, relative)
+        return self._entry(data, relative), facts.st_mtime
 
     def _entry(self, data: bytes, relative: str) -> Entry:
         """The entry in a small file, which is hashed while it is in the processor's cache."""
