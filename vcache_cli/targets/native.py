@@ -207,7 +207,10 @@ def _count(text: str | None) -> int | None:
 def _recipe(text: str, recipe_sha256: str) -> Mapping[str, Any]:
     """The recipe in `text`, checked once and shared: all entries of a model have the same."""
     value = _object(text, "recipe")
-    canonical = canonical_json(value)
+    try:
+        canonical = canonical_json(value)
+    except ValueError as error:  # a number that Python reads and JSON does not have
+        raise InvalidEntryError(f"the recipe is not JSON: {error}") from error
     if canonical != text.encode("utf-8"):
         raise InvalidEntryError("the recipe is not canonical JSON")
     if digest_bytes(canonical) != recipe_sha256:

@@ -32,6 +32,15 @@ __all__ = ["OmlxLayout", "OmlxTarget"]
 
 _CHECKSUM: Final = "vcache.xxh3_128"
 _PROVENANCE: Final = "vcache.provenance"
+_FIELDS: Final = {
+    "source_sha256": str,
+    "recipe": dict,
+    "kind": str,
+    "num_tokens": int,
+    "versions": dict,
+}
+"""Types of what `vcache.provenance` may say."""
+_MAX_COUNT: Final = 10**18
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 _PATH: Final = re.compile(r"([0-9a-f])/(\1[0-9a-f]{63})\.safetensors")
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
@@ -221,7 +230,7 @@ def _provenance_text(known: Provenance) -> str | None:
 def _provenance(metadata: Mapping[str, str]) -> Provenance:
     text = metadata.get(_PROVENANCE, "{}")
     try:
-        value = json.loads(text)
+        value = _typed(json.loads(text))
         return Provenance(
             value.get("source_sha256"),
             value.get("recipe", {}),
@@ -231,8 +240,23 @@ def _provenance(metadata: Mapping[str, str]) -> Provenance:
             _moment(metadata.get("created_at", "")),
             value.get("versions", {}),
         )
-    except (AttributeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEntryError(f"`{_PROVENANCE}` cannot be understood: {error}") from error
+
+
+def _typed(value: Any) -> dict[str, Any]:  # noqa: ANN401  anything that JSON can be
+    """`value`, where it is an object whose fields are what they promise; anyone may write it."""
+    if not isinstance(value, dict):
+        raise TypeError("not an object")
+    for name, kind in _FIELDS.items():
+        if name in value and type(value[name]) is not kind:
+            raise TypeError(f"{name} is not of type {kind.__name__}")
+    if not 0 <= value.get("num_tokens", 0) < _MAX_COUNT:
+        raise ValueError("num_tokens is out of range")
+    if not all(type(each) is str for each in value.get("versions", {}).values()):
+        raise TypeError("versions are not text")
+    canonical_json(value)  # a number that JSON has no text for is a ValueError
+    return value
 
 
 def _moment(text: str) -> str | None:

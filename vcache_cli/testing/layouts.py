@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -19,8 +21,8 @@ from vcache_cli.items import Kind
 from vcache_cli.protocols import Layout
 from vcache_cli.tensor import ITEMSIZE_BYTES
 from vcache_cli.testing.audit import watch_io
-from vcache_cli.testing.files import contents, file_of
-from vcache_cli.testing.strategies import changed_metadata, texts_near
+from vcache_cli.testing.files import EntryFile, contents, file_of
+from vcache_cli.testing.strategies import changed_metadata, lies, texts_near
 
 __all__ = ["LayoutTests", "examples"]
 
@@ -132,13 +134,16 @@ class LayoutTests:
         """What is accepted is the entry of that path, every value of the type that it promises."""
         file = file_of(data.draw(st.sampled_from(entries)), layout)
         metadata = data.draw(changed_metadata(file.metadata))
-        tensors = data.draw(st.sampled_from([file.tensors, {}]))
-        try:
-            entry = layout.unpack(file.path, MappingProxyType(metadata), tensors)
-        except InvalidEntryError:
-            return
-        assert entry.key == layout.key_of(file.path)
-        _check_types(entry.provenance)
+        _check_unpacked(replace(file, metadata=metadata), layout)
+
+    def test_no_field_can_lie_about_its_type(
+        self, layout: Layout, entries: Sequence[Entry]
+    ) -> None:
+        """The same, field by field, with values that have gone wrong elsewhere."""
+        for entry in entries:
+            file = file_of(entry, layout)
+            for metadata in lies(file.metadata):
+                _check_unpacked(replace(file, metadata=metadata), layout)
 
     def test_the_file_of_another_key_is_not_taken_for_this_one(
         self, layout: Layout, entries: Sequence[Entry]
@@ -207,12 +212,26 @@ def _check_place(path: str, layout: Layout) -> None:
     assert layout.path_of(key) == path
 
 
+def _check_unpacked(file: EntryFile, layout: Layout) -> None:
+    """With and without its tensors, the file is refused, or is the entry of its path."""
+    for tensors in (file.tensors, {}):
+        try:
+            entry = layout.unpack(file.path, MappingProxyType(dict(file.metadata)), tensors)
+        except InvalidEntryError:
+            continue
+        assert entry.key == layout.key_of(file.path)
+        _check_types(entry.provenance)
+
+
 def _check_types(known: Provenance) -> None:
     for text in (known.source_sha256, known.model, known.created):
         assert text is None or type(text) is str
     assert known.kind is None or isinstance(known.kind, Kind)
-    assert known.num_tokens is None or type(known.num_tokens) is int
+    if known.num_tokens is not None:
+        assert type(known.num_tokens) is int
+        assert 0 <= known.num_tokens < 2**63  # an index keeps it in eight bytes
     assert isinstance(known.recipe, Mapping)
+    assert json.dumps(dict(known.recipe), allow_nan=False)
     assert isinstance(known.versions, Mapping)
     assert all(type(text) is str for pair in known.versions.items() for text in pair)
 

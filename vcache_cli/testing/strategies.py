@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from vcache_cli.entry import Provenance
 from vcache_cli.protocols import StoredFile
 from vcache_cli.tensor import ITEMSIZE_BYTES, Tensor
 
-__all__ = ["changed_metadata", "hostile_texts", "stored_files", "texts_near"]
+__all__ = ["changed_metadata", "hostile_texts", "lies", "stored_files", "texts_near"]
 
 _HOSTILE: Final = (
     "",
@@ -69,6 +70,10 @@ _VALUES: Final = (
     '{"a":' * 1000,
     "0" * 64,
 )
+_JSON_VALUES: Final[tuple[Any, ...]] = (
+    *(None, True, 0, -1, 1.5, 10**30, math.nan, -math.inf),
+    *("", "x", [], [1], {}, {"a": 1}, {"a": [math.nan]}),
+)
 _UNICODE: Final = st.text(st.characters(exclude_categories=["Cs"]))  # a header holds no others
 _JSON: Final = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | _UNICODE,
@@ -111,6 +116,26 @@ def changed_metadata(sample: Mapping[str, str]) -> st.SearchStrategy[dict[str, s
         st.sets(st.sampled_from([*sample, ""]), max_size=2),
         st.dictionaries(names, values, max_size=3),
     )
+
+
+def lies(sample: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """`sample` with one field missing, or replaced by each text and JSON value that goes wrong.
+
+    A field that is a JSON object has each of its own values replaced so.
+    """
+    for name, text in sample.items():
+        yield {other: sample[other] for other in sample if other != name}
+        yield from ({**sample, name: value} for value in _VALUES)
+        yield from ({**sample, name: json.dumps(value)} for value in _replaced(text))
+
+
+def _replaced(text: str) -> Iterator[dict[str, Any]]:
+    try:
+        known = json.loads(text)
+    except ValueError:
+        return
+    for name in known if isinstance(known, dict) else ():
+        yield from ({**known, name: value} for value in _JSON_VALUES)
 
 
 def stored_files(
