@@ -47,7 +47,10 @@ def test_a_file_lies_where_the_server_looks() -> None:
     assert LAYOUT.path_of(f"{MODEL}:{IMAGE}") == LAYOUT.path_of(KEY)
 
 
-@given(model=st.text(st.characters(codec="utf-8"), min_size=1), image=st.from_regex("[0-9a-f]{64}"))
+@given(
+    model=st.text(st.characters(codec="utf-8"), min_size=1),
+    image=st.from_regex("[0-9a-f]{64}", fullmatch=True),
+)
 def test_text_and_digest_name_the_same_file_and_a_scan_finds_the_digest(
     model: str, image: str
 ) -> None:
