@@ -308,3 +308,17 @@ def test_a_prune_needs_no_index(root: StoreRoot, monkeypatch: pytest.MonkeyPatch
     plan = plan_prune(root, PruneScope(max_size_bytes=0), now=NOW)
     assert len(plan.execute().removed) == 6
     assert names(root) == set()
+
+
+@pytest.mark.parametrize("used", [2**34 - 1, 16_725_225_600])
+def test_an_mtime_beyond_what_the_index_holds_stops_nothing(root: StoreRoot, used: int) -> None:
+    paths = [add(root, entry(number), used=used) for number in range(2)]
+    if os.lstat(paths[0]).st_mtime_ns < 2**63:
+        pytest.skip("this file system does not hold such a time")
+    os.utime(paths[0].parent, (used, used))
+    with open_index(root, mode="w") as index:
+        index.refresh()
+        assert {row.used_ns for row in index.rows()} == {2**63 - 1}
+    result = plan_prune(root, PruneScope(max_size_bytes=0), grace_seconds=0).execute()
+    assert len(result.removed) == 2
+    assert not any(path.exists() for path in paths)

@@ -10,6 +10,7 @@ from vcache_cli.items import display_path
 from vcache_cli.protocols import OwnDirectory
 from vcache_cli.store.owners import anyone_may_write, owners_of
 from vcache_cli.store.prune_scope import Doomed
+from vcache_cli.store.rows import mtime_ns_of
 
 if TYPE_CHECKING:
     from typing import Final
@@ -69,4 +70,4 @@ def _doomed(root: StoreRoot, path: str, owners: frozenset[int]) -> Doomed | None
         return None
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid not in owners:
         return None
-    return Doomed(display_path(path), path, 0, facts.st_mtime_ns, facts.st_ino, "empty")
+    return Doomed(display_path(path), path, 0, mtime_ns_of(facts), facts.st_ino, "empty")

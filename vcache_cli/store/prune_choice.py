@@ -12,6 +12,7 @@ from vcache_cli.store.index_schema import pack_key, unpack_key
 from vcache_cli.store.locks import writers_active
 from vcache_cli.store.prune_scope import Doomed
 from vcache_cli.store.quarantine import quarantined_seconds
+from vcache_cli.store.rows import mtime_ns_of
 from vcache_cli.store.runs import live_keys
 from vcache_cli.store.scan import scan_own
 
@@ -209,7 +210,7 @@ class Chooser:
             found = os.lstat(os.path.join(self._root.path, path))
         except OSError:
             return None
-        return Doomed(key, None, found.st_size, found.st_mtime_ns, found.st_ino, "size")
+        return Doomed(key, None, found.st_size, mtime_ns_of(found), found.st_ino, "size")
 
     def _is_free(self, found: Doomed) -> bool:
         """False where a run in progress may still want it."""

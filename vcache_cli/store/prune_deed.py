@@ -13,6 +13,7 @@ from vcache_cli.protocols import OwnDirectory
 from vcache_cli.store.empties import EMPTY_SECONDS
 from vcache_cli.store.handles import SWAPPED, Handles
 from vcache_cli.store.owners import owners_of
+from vcache_cli.store.rows import mtime_ns_of
 
 if TYPE_CHECKING:
     from vcache_cli.store.meta import StoreRoot
@@ -52,7 +53,7 @@ class Remover:
 
     def _remove(self, doomed: Doomed, path: str) -> str | None:
         found = self._handles.stat(path)
-        if (found.st_ino, found.st_mtime_ns) != (doomed.inode, doomed.used_ns):
+        if (found.st_ino, mtime_ns_of(found)) != (doomed.inode, doomed.used_ns):
             return ""
         if not self._is_ours(found, path):
             return ""

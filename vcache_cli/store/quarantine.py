@@ -12,6 +12,7 @@ from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import OsFiles, make_directory
 from vcache_cli.store.handles import Handles
 from vcache_cli.store.meta import vcache_dir
+from vcache_cli.store.rows import mtime_ns_of
 
 if TYPE_CHECKING:
     from typing import Final
@@ -34,7 +35,7 @@ def is_still(root: StoreRoot, facts: FileFacts) -> bool:
         found = os.lstat(os.path.join(root.path, facts.path))
     except OSError:
         return False
-    return (found.st_ino, found.st_mtime_ns) == (facts.inode, facts.mtime_ns)
+    return (found.st_ino, mtime_ns_of(found)) == (facts.inode, facts.mtime_ns)
 
 
 def move_to_quarantine(root: StoreRoot, facts: FileFacts, finding: str, now: float) -> str | None:
@@ -60,7 +61,7 @@ def move_to_quarantine(root: StoreRoot, facts: FileFacts, finding: str, now: flo
     target = f"{stamp}-{finding}-{secrets.token_hex(4)}-{name}"
     with Handles(OsFiles(), root.path) as handles:
         found = handles.stat(facts.path)  # again, in the directory that it is taken out of
-        if (found.st_ino, found.st_mtime_ns) != (facts.inode, facts.mtime_ns):
+        if (found.st_ino, mtime_ns_of(found)) != (facts.inode, facts.mtime_ns):
             return None
         handles.move(facts.path, folder, target)
     return f".vcache/quarantine/{target}"

@@ -25,6 +25,7 @@ __all__ = [
     "FileFacts",
     "TensorShape",
     "damaged_row",
+    "mtime_ns_of",
     "read_row",
     "row_of",
 ]
@@ -33,6 +34,15 @@ BLOCK_BYTES: Final = 512
 """The unit of `st_blocks`, whatever the filesystem's own blocks are."""
 VANISHED: Final = frozenset({errno.ENOENT, errno.ESTALE})
 """What says that a file is not there any more: a miss, never damage."""
+
+
+_MAX_NS: Final = 2**63 - 1
+"""What SQLite can hold: the year 2262. A broken clock or an archive may say more."""
+
+
+def mtime_ns_of(stat: os.stat_result) -> int:
+    """The mtime, as far from 1970 as the index can hold it."""
+    return max(-_MAX_NS, min(stat.st_mtime_ns, _MAX_NS))
 
 
 class FileFacts(NamedTuple):
@@ -67,7 +77,7 @@ class FileFacts(NamedTuple):
             stat.st_mode,
             stat.st_size,
             stat.st_blocks * BLOCK_BYTES,
-            stat.st_mtime_ns,
+            mtime_ns_of(stat),
             stat.st_ino,
             stat.st_dev,
             stat.st_nlink,

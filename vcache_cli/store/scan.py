@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from vcache_cli.store.owners import is_planted, owners_of
-from vcache_cli.store.rows import FileFacts
+from vcache_cli.store.rows import FileFacts, mtime_ns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -142,7 +142,7 @@ def scan_directory(root: Path, path: str, naming: Naming) -> DirectoryScan:
         return DirectoryScan(path, error=error.strerror or type(error).__name__)
     if not path:
         names = [(name, found) for name, found in names if not _is_own(root, name)]
-    here = DirectoryScan(path, before.st_mtime_ns, before.st_ino)
+    here = DirectoryScan(path, mtime_ns_of(before), before.st_ino)
     if naming.shards is None:
         return _among_strangers(here, FileFacts.of(path, before), sorted(names), naming, root)
     entries: list[FileFacts] = []
