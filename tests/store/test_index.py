@@ -37,6 +37,17 @@ def keys(index: Index) -> set[str]:
     return {row.key for row in index.rows()}
 
 
+def test_a_source_dated_after_2262_is_looked_up_like_any_other(root: StoreRoot) -> None:
+    later = FileStat(10, 2**34 * 1_000_000_000, 1_000_000_001, 5, 1)
+    with open_index(root, mode="w") as index:
+        index.remember_unchanged("/a", STAT, SEEN)
+        index.remember_unchanged("/b", later, SEEN)
+        index.commit()
+        assert index.unchanged("/a", later) is None
+        assert index.unchanged("/b", later) is None
+        assert index.recall([("/a", later), ("/a", STAT)], CONTEXT)[0] is None
+
+
 def test_a_memo_is_found_before_and_after_it_is_written(root: StoreRoot) -> None:
     with open_index(root, mode="w") as index:
         index.remember_unchanged("/a\udce9\n", STAT, SEEN)

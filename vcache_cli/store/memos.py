@@ -25,6 +25,7 @@ SETTLE_NS: Final = 2_000_000_000
 
 _STAT: Final = struct.Struct("<QqqQQ")
 _MASK: Final = 2**64 - 1
+_FAR: Final = 2**63 - 1
 _CHUNK: Final = 500
 
 _UNCHANGED: Final = "SELECT stat, source, kind FROM unchanged WHERE path = ?"
@@ -164,8 +165,10 @@ class MemoTable:
 
 
 def _packed_stat(stat: FileStat) -> bytes:
+    # A time that 64 bits cannot hold is never remembered, so no two of them are taken as one.
+    mtime_ns, ctime_ns = (max(-_FAR, min(ns, _FAR)) for ns in (stat.mtime_ns, stat.ctime_ns))
     return _STAT.pack(
-        stat.size_bytes, stat.mtime_ns, stat.ctime_ns, stat.inode & _MASK, stat.device & _MASK
+        stat.size_bytes, mtime_ns, ctime_ns, stat.inode & _MASK, stat.device & _MASK
     )
 
 
