@@ -50,6 +50,12 @@ def test_hidden_names_and_caches_are_left_out(tmp_path: Path) -> None:
     assert found(tmp_path, ".") == ["a.jpg"]
 
 
+def test_a_pipe_by_the_name_of_a_cache_tag_keeps_nobody_waiting(tmp_path: Path) -> None:
+    make(tmp_path, "a.jpg", "b/c.jpg")
+    os.mkfifo(tmp_path / "b/CACHEDIR.TAG")
+    assert found(tmp_path, ".") == ["a.jpg", "b/CACHEDIR.TAG", "b/c.jpg"]
+
+
 def test_a_hidden_file_or_a_cache_that_is_named_is_taken(tmp_path: Path) -> None:
     make(tmp_path, ".hidden.jpg", "store/e.jpg", "store/CACHEDIR.TAG")
     (tmp_path / "store/CACHEDIR.TAG").write_bytes(TAG)

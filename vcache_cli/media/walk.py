@@ -18,6 +18,8 @@ __all__ = ["is_excluded", "is_tagged_cache", "walk"]
 CACHE_TAG: Final = "CACHEDIR.TAG"
 CACHE_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
 
+_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
 
 def walk(top: str, *, exclude: Sequence[str] = ()) -> Iterator[MediaItem]:
     """Items below `top`: a folder's files by name, then its folders by name.
@@ -48,7 +50,9 @@ def is_excluded(path: str, exclude: Sequence[str]) -> bool:
 def is_tagged_cache(folder: str) -> bool:
     """True where `folder` says by a valid ``CACHEDIR.TAG`` that it is a cache."""
     try:
-        with open(os.path.join(folder, CACHE_TAG), "rb") as file:
+        # O_NONBLOCK: a FIFO by that name would wait for a writer for ever.
+        handle = os.open(os.path.join(folder, CACHE_TAG), _FLAGS)
+        with os.fdopen(handle, "rb") as file:
             return file.read(len(CACHE_SIGNATURE)) == CACHE_SIGNATURE
     except OSError:
         return False
