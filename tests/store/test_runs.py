@@ -99,3 +99,39 @@ def test_a_log_makes_the_folders_that_someone_deleted(root: StoreRoot) -> None:
     (root.path / ".vcache").rmdir()
     RunLog(root).finish({})
     assert last_run(root) is not None
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 200_000, '{"summary":' + "[" * 200_000 + "}", '{"summary":5}']
+)
+def test_a_hostile_last_line_is_no_summary(root: StoreRoot, line: str) -> None:
+    run_id = "20990101T000000Z-d029bf21"
+    (runs_dir(root) / f"{run_id}.jsonl").write_text(line + "\n")
+    found = read_run(root, "last")
+    assert (found.id, found.summary) == (run_id, None)
+    assert list(found.outcomes()) in ([], [{"summary": 5}])
+
+
+def test_fields_of_the_wrong_type_are_not_taken_from_a_summary(root: StoreRoot) -> None:
+    summary = {
+        "items": [1],
+        "bytes": {"read": "x"},
+        "seconds": "y",
+        "stage": {},
+        "model": 5,
+        "interrupted": "no",
+        "target": "native",
+    }
+    with RunLog(root) as log:
+        log.finish(summary)
+    found = read_run(root, log.run_id).as_json()
+    assert found.keys() == {"id", "started", "live", "complete", "target"}
+
+
+def test_a_pipe_or_a_link_is_no_run(root: StoreRoot, tmp_path: Path) -> None:
+    folder = runs_dir(root)
+    os.mkfifo(folder / "20990101T000000Z-d029bf21.jsonl")
+    (tmp_path / "elsewhere").write_text("{}\n")
+    os.symlink(tmp_path / "elsewhere", folder / "20990102T000000Z-d029bf21.jsonl")
+    assert list_runs(root) == []
+    assert last_run(root) is None

@@ -167,9 +167,7 @@ class MemoTable:
 def _packed_stat(stat: FileStat) -> bytes:
     # A time that 64 bits cannot hold is never remembered, so no two of them are taken as one.
     mtime_ns, ctime_ns = (max(-_FAR, min(ns, _FAR)) for ns in (stat.mtime_ns, stat.ctime_ns))
-    return _STAT.pack(
-        stat.size_bytes, mtime_ns, ctime_ns, stat.inode & _MASK, stat.device & _MASK
-    )
+    return _STAT.pack(stat.size_bytes, mtime_ns, ctime_ns, stat.inode & _MASK, stat.device & _MASK)
 
 
 def _seen(source: Packed, kind: str) -> Seen:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 from vcache_cli.errors import UsageError
 from vcache_cli.quantity import format_time, parse_time
 from vcache_cli.store.create import write_meta
-from vcache_cli.store.files import TEMP_FLAGS, OsFiles, explained, make_directory, write_all
+from vcache_cli.store.files import (
+    READ_FLAGS,
+    TEMP_FLAGS,
+    OsFiles,
+    explained,
+    make_directory,
+    write_all,
+)
 from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.owners import is_planted
 
@@ -35,7 +43,12 @@ _NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{8}")
 _SUFFIX: Final = ".jsonl"
 _TAIL_BYTES: Final = 65_536
 _FILES: Final = OsFiles()
-_SUMMARY_FIELDS: Final = ("target", "stage", "model", "items", "bytes", "seconds", "interrupted")
+_SUMMARY_FIELDS: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("target", "stage", "model"), str),
+    **dict.fromkeys(("items", "bytes", "seconds"), dict),
+    "interrupted": bool,
+}
+"""What documents take of a summary, and of which type: anyone may have written the file."""
 
 
 def runs_dir(root: StoreRoot) -> Path:
@@ -139,7 +152,11 @@ class Run:
     def as_json(self) -> dict[str, Any]:
         """The field ``last_run`` of ``vcache.stats/1``."""
         summary = self.summary or {}
-        known = {name: summary[name] for name in _SUMMARY_FIELDS if name in summary}
+        known = {
+            name: summary[name]
+            for name, kind in _SUMMARY_FIELDS.items()
+            if name in summary and _is_like(summary[name], kind)
+        }
         return {
             "id": self.id,
             "started": format_time(self.started_seconds),
@@ -147,6 +164,13 @@ class Run:
             "complete": self.summary is not None,
             **known,
         }
+
+
+def _is_like(value: object, kind: type) -> bool:
+    """A value of that type; a dict is one of numbers."""
+    if isinstance(value, dict):
+        return kind is dict and all(type(each) in {int, float} for each in value.values())
+    return type(value) is kind
 
 
 def list_runs(root: StoreRoot) -> list[Run]:
@@ -207,10 +231,12 @@ def _run(path: Path, stem: str) -> Run | None:
     if match is None:
         return None
     try:
-        started, fd = parse_time(match[1]), os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        started, fd = parse_time(match[1]), os.open(path, READ_FLAGS)
     except (OSError, ValueError):
         return None
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
         return Run(stem, path, started, _is_live(fd), _summary(fd))
     except OSError:
         return None
@@ -245,6 +271,6 @@ def _summary(fd: int) -> Mapping[str, Any] | None:
 def _parse(line: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
