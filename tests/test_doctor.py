@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import sqlite3
 from pathlib import Path
 
@@ -103,3 +104,11 @@ def test_who_holds_a_lock_is_told(tmp_path: Path) -> None:
     with open(root / ".vcache/locks/write", "w+") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         assert named(check_store(root), "locks").message.startswith("held: `write` by process")
+
+
+def test_a_pipe_in_place_of_the_index_is_a_warning(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    create_meta(root, target="native")
+    os.mkfifo(root / ".vcache/index.sqlite")
+    check = named(check_store(root), "index")
+    assert (check.state, "not a regular file" in check.message) == (State.WARN, True)

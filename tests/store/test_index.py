@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -357,3 +358,29 @@ def test_keys_are_packed_only_where_that_loses_nothing() -> None:
         assert unpack_key(pack_key(key)) == key
     assert isinstance(pack_key("ab" * 32), bytes)
     assert isinstance(pack_key("AB" * 32), str)
+
+
+@pytest.mark.parametrize("there", ["database", "empty", "nothing"])
+def test_a_link_in_place_of_the_index_is_not_followed(
+    root: StoreRoot, tmp_path: Path, there: str
+) -> None:
+    outside = tmp_path / "theirs.db"
+    if there == "database":
+        with closing(sqlite3.connect(outside)) as theirs:
+            theirs.execute("CREATE TABLE t (a)")
+    elif there == "empty":
+        outside.touch()
+    before = outside.read_bytes() if outside.exists() else None
+    index_path(root.path).symlink_to(outside)
+    add(root, entry(1))
+    with open_index(root, mode="w") as index:
+        index.refresh()
+        assert len(keys(index)) == 1
+    assert (outside.read_bytes() if outside.exists() else None) == before
+    assert not index_path(root.path).is_symlink()
+
+
+def test_a_pipe_in_place_of_the_index_keeps_nobody_waiting(root: StoreRoot) -> None:
+    os.mkfifo(index_path(root.path))
+    with open_index(root, mode="w") as index:
+        assert index.refresh().directories_read == 1

@@ -105,6 +105,13 @@ def _locks(root: StoreRoot) -> Check:
 
 
 def _index(path: Path) -> Check:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        fix = f"nothing is lost: move {path} away"
+        return Check("index", State.WARN, f"{path}: not a regular file", fix)
+    return _index_file(path)
+
+
+def _index_file(path: Path) -> Check:
     if not path.exists():
         return Check("index", State.OK, "not there; it is rebuilt when it is needed")
     fix = f"nothing is lost: rm {path}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -120,7 +121,9 @@ def open_database(root: StoreRoot, *, write: bool) -> Database:
     aside, or ignored where that is not possible.
     """
     path = index_path(root.path)
-    if is_planted(root.path):
+    if _is_strange(path):
+        move_aside(path)  # SQLite would follow a link, and change what lies outside of the store
+    if is_planted(root.path) or _is_strange(path):
         return Database(new_in_memory(), "memory")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         return Database(_copy_into_memory(path), "memory")
@@ -134,6 +137,14 @@ def open_database(root: StoreRoot, *, write: bool) -> Database:
         except sqlite3.DatabaseError:
             move_aside(path)  # and begin anew
     return Database(new_in_memory(), "memory")
+
+
+def _is_strange(path: Path) -> bool:
+    """True for a link, a folder, a pipe: anything but a regular file or nothing."""
+    try:
+        return not stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def move_aside(path: Path) -> None:
