@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import ModelError
@@ -11,10 +12,15 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Final
 
-__all__ = ["read_object"]
+__all__ = ["open_now", "read_object"]
 
 MAX_JSON_BYTES: Final = 64 * 1024**2
 """A weight index of 100,000 tensors takes about 10 MB."""
+
+
+def open_now(path: str, flags: int) -> int:
+    """An opener that never waits for the other end of a pipe that lies where a file should."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
@@ -24,7 +30,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
         ModelError: not readable, too large, not JSON, or not an object.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_now) as file:
             raw = file.read(MAX_JSON_BYTES + 1)
     except FileNotFoundError:
         return None

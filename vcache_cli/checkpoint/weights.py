@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vcache_cli.checkpoint.jsonfile import read_object
+from vcache_cli.checkpoint.jsonfile import open_now, read_object
 from vcache_cli.errors import InvalidEntryError, ModelError
 from vcache_cli.header import LENGTH_BYTES, HeaderLimits, header_length, parse_header
 from vcache_cli.tensor import ITEMSIZE_BYTES
@@ -128,7 +128,7 @@ def _stays_inside(shard: str) -> bool:
 
 def _present_shards(index: Path, weight_map: Mapping[str, str]) -> list[str]:
     shards = sorted(set(weight_map.values()))
-    missing = [shard for shard in shards if not (index.parent / shard).is_file()]
+    missing = [shard for shard in shards if not os.path.isfile(index.parent / shard)]
     if missing:
         raise ModelError(
             f"{index}: expected {len(shards)} weight files, {len(missing)} missing: "
@@ -149,7 +149,7 @@ def read_tensor(place: TensorRange) -> memoryview:
     Raises:
         ModelError: the file cannot be read, or was cut short since its header was read.
     """
-    with _named(place.path), place.path.open("rb", buffering=0) as file:
+    with _named(place.path), open(place.path, "rb", buffering=0, opener=open_now) as file:
         return read_range(file, place.offset, place.size_bytes)
 
 
@@ -179,7 +179,7 @@ def _file_table(path: Path) -> dict[str, TensorRange]:
 
 
 def _read_header(path: Path) -> Header:
-    with path.open("rb", buffering=0) as file:
+    with open(path, "rb", buffering=0, opener=open_now) as file:
         file_bytes = os.fstat(file.fileno()).st_size
         prefix = bytes(read_range(file, 0, min(LENGTH_BYTES, file_bytes)))
         length = header_length(prefix, file_bytes, LIMITS)

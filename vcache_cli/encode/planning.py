@@ -20,6 +20,9 @@ __all__ = ["ACTIVATION_NAMES", "common_settings", "find_prefix", "plan_tensors",
 FLOAT_DTYPES: Final = frozenset({"BF16", "F16", "F32"})
 """Dtypes of weights that are computed with."""
 
+MAX_LAYERS: Final = 1_000
+"""Every layer's tensors are named before they are looked for: a larger number has no end."""
+
 ACTIVATION_NAMES: Final[Mapping[str, str]] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -47,7 +50,7 @@ def vision_config(checkpoint: Checkpoint, family: str) -> Mapping[str, Any]:
             hint="give a checkpoint that has a vision tower",
         )
     kind = found.get("model_type", family)
-    if kind not in {family, f"{family}_vision_model"}:
+    if kind not in (family, f"{family}_vision_model"):  # a list is no member of a set
         raise ModelError(f"{checkpoint.folder}: expected a {family} vision part, found `{kind}`")
     return found
 
@@ -72,6 +75,11 @@ def common_settings(
         raise ModelError(
             f"{checkpoint.folder}: config.json: expected `hidden_act` as one of "
             f"{', '.join(ACTIVATION_NAMES)}, found {merged['hidden_act']!r}"
+        )
+    if merged["num_hidden_layers"] > MAX_LAYERS:
+        raise ModelError(
+            f"{checkpoint.folder}: config.json: expected `num_hidden_layers` of at most "
+            f"{MAX_LAYERS}, found {merged['num_hidden_layers']}"
         )
     heads, hidden, side = (merged[name] for name in _SIZES)
     if hidden % heads or merged["image_size"] < side:

@@ -76,6 +76,14 @@ class FixedSizePreprocessor:
     def _table(self) -> NDArray[np.float32]:
         return value_table(self.settings)
 
+    def check(self) -> None:
+        """See that every level has a value.
+
+        Raises:
+            ModelError: one would become infinity or NaN.
+        """
+        _ = self._table
+
     def __call__(self, frames: Frames) -> Pixels:
         """`pixel_values` (3, H, W) float32 of the first frame.
 
@@ -172,8 +180,10 @@ class FixedSizeFamily:
         """The preprocessor of resolved settings.
 
         Raises:
-            ModelError: the profile's arithmetic is not known here.
+            ModelError: the profile's arithmetic is not known here, or gives no finite pixels.
         """
         if profile.arithmetic != "scale-f64":
             raise ModelError(f"profile `{profile.name}`: unknown arithmetic `{profile.arithmetic}`")
-        return FixedSizePreprocessor(dict(settings))
+        made = FixedSizePreprocessor(dict(settings))
+        made.check()
+        return made

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vcache_cli.errors import ModelError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -19,17 +21,26 @@ def value_table(settings: Mapping[str, Any]) -> NDArray[np.float32]:
     """(3, 256) float32: the value of each level of each channel.
 
     Rescaling is float64, rounded to float32; normalising is float32 throughout.
+
+    Raises:
+        ModelError: a level would become infinity or NaN.
     """
-    levels = np.arange(256, dtype=np.uint8)
-    if settings["do_rescale"]:
-        values = (levels.astype(np.float64) * settings["rescale_factor"]).astype(np.float32)
-    else:
-        values = levels.astype(np.float32)
-    table = np.repeat(values[np.newaxis], 3, axis=0)
-    if settings["do_normalize"]:
-        mean = np.array(settings["image_mean"], np.float32)[:, np.newaxis]
-        std = np.array(settings["image_std"], np.float32)[:, np.newaxis]
-        table = (table - mean) / std
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # looked for at the end
+        levels = np.arange(256, dtype=np.uint8)
+        if settings["do_rescale"]:
+            values = (levels.astype(np.float64) * settings["rescale_factor"]).astype(np.float32)
+        else:
+            values = levels.astype(np.float32)
+        table = np.repeat(values[np.newaxis], 3, axis=0)
+        if settings["do_normalize"]:
+            mean = np.array(settings["image_mean"], np.float32)[:, np.newaxis]
+            std = np.array(settings["image_std"], np.float32)[:, np.newaxis]
+            table = (table - mean) / std
+    if not np.isfinite(table).all():
+        raise ModelError(
+            "`rescale_factor`, `image_mean`, `image_std`: expected finite pixels, found infinity "
+            "or NaN; no `image_std` may be 0"
+        )
     return table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import ModelError
@@ -19,6 +19,8 @@ _SIZE_KEYS: Final = (
     *({"height", "width"}, {"shortest_edge"}, {"shortest_edge", "longest_edge"}),
     {"max_height", "max_width"},
 )
+_MAX_NUMBER: Final = sys.float_info.max
+"""JSON has integers that no float can hold."""
 _FILTERS: Final = frozenset(range(6))
 """Pillow's codes: nearest, lanczos, bilinear, bicubic, box, hamming."""
 
@@ -137,8 +139,8 @@ def _filter(value: Any) -> int:  # noqa: ANN401  as in the JSON
 
 def _number(name: str, value: Any) -> float:  # noqa: ANN401  as in the JSON
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
-        raise ModelError(f"`{name}`: expected a number, found {value!r}")
+    if not is_number or not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # NaN is not
+        raise ModelError(f"`{name}`: expected a number, found {value!r:.40}")
     return float(value)
 
 

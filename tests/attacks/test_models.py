@@ -1,0 +1,85 @@
+"""Model folders made to hang, to fill the memory, or to make pixels that mean nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vcache_cli.assemble import load_recipe
+from vcache_cli.assemble.options import WarmOptions
+from vcache_cli.errors import ModelError
+from vcache_cli.items import Stage
+
+PIXELS = WarmOptions(stage=Stage.PIXELS)
+
+
+@pytest.fixture
+def model(tmp_path: Path, tiny_siglip: Path) -> Path:
+    shutil.copytree(tiny_siglip, tmp_path / "m", copy_function=shutil.copyfile)
+    return tmp_path / "m"
+
+
+def change(path: Path, part: str | None, values: Mapping[str, Any]) -> None:
+    content = json.loads(path.read_text())
+    (content[part] if part else content).update(values)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"num_hidden_layers": 2**30}, "`num_hidden_layers` of at most"),
+        ({"model_type": ["siglip"]}, "expected a siglip vision part"),
+        ({"model_type": {"siglip": 1}}, "expected a siglip vision part"),
+    ],
+)
+def test_a_configuration_without_sense_is_refused(
+    model: Path, values: dict[str, Any], words: str
+) -> None:
+    change(model / "config.json", "vision_config", values)
+    with pytest.raises(ModelError, match=words):
+        load_recipe(model)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"image_std": [0, 0, 0]}, "`image_std` may be 0"),
+        ({"image_std": [0.5, 1e-320, 0.5]}, "`image_std` may be 0"),
+        ({"rescale_factor": 1e308}, "expected finite pixels"),
+        ({"rescale_factor": 10**400}, "expected a number"),
+        ({"image_mean": [10**400] * 3}, "expected a number"),
+    ],
+)
+@pytest.mark.parametrize("options", [PIXELS, WarmOptions()])
+def test_settings_that_give_no_finite_pixels_are_refused(
+    model: Path, values: dict[str, Any], words: str, options: WarmOptions
+) -> None:
+    change(model / "preprocessor_config.json", None, values)
+    with pytest.raises(ModelError, match=words):
+        load_recipe(model, options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "preprocessor_config.json", "processor_config.json", "model.safetensors"],
+)
+def test_a_pipe_in_a_model_folder_keeps_nobody_waiting(model: Path, name: str) -> None:
+    (model / name).unlink(missing_ok=True)
+    os.mkfifo(model / name)
+    with pytest.raises(ModelError):
+        load_recipe(model)
+
+
+def test_a_shard_whose_name_no_file_can_have_is_missing(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    index = {"weight_map": {"a": "a" * 5_000}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelError, match="1 missing"):
+        load_recipe(model)
