@@ -46,6 +46,8 @@ _SORT_COLUMNS: Final = {
     "model": "model",
     "source": "(SELECT min(path) FROM sources WHERE sources.key = entries.key)",
 }
+_MAX_INTEGER: Final = 2**63 - 1
+"""What SQLite can compare with."""
 _FLIPPED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 
 
@@ -120,7 +122,7 @@ def parse_filter(text: str) -> Filter:
 
 def _number(name: str, value: str) -> float:
     if name == "size":
-        return parse_size(value)
+        return min(parse_size(value), _MAX_INTEGER)
     if name in _AGE_COLUMNS:
         return parse_age(value)
     if not re.fullmatch(r"\d{1,15}", value, re.ASCII):
