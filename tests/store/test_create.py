@@ -162,3 +162,11 @@ def test_a_filesystem_without_links_gets_a_store_too(tmp_path: Path) -> None:
     made = create_meta(tmp_path / "s", target="native", files=NoLinks())
     assert read_meta(tmp_path / "s") == made
     assert os.listdir(tmp_path / "s/.vcache/tmp") == []
+
+
+@pytest.mark.parametrize("name", ["file/x", "file/x/y", "n" * 300, "loop/x"])
+def test_a_place_where_nothing_can_be_is_no_store(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(NotAStoreError, match="cannot be made"):
+        create_meta(tmp_path / name, target="native")

@@ -33,6 +33,10 @@ _TAG: Final = (
     b"# This file is a cache directory tag created by vcache.\n"
     b"# For information about cache directory tags see https://bford.info/cachedir/\n"
 )
+_NO_PLACE: Final = frozenset(
+    {errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL}
+)
+"""A path below a file, below `/proc`, too long, or through links that loop."""
 _NO_STRANGERS: Final = frozenset({".vcache", "lost+found", ".DS_Store"})
 """Names in a directory that we may still make a store of."""
 
@@ -70,8 +74,16 @@ def create_meta(
 
 
 def _make_root(files: FileOps, path: str, meta: StoreMeta) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if make_directory(files, path, meta.modes.directory):
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        made = make_directory(files, path, meta.modes.directory)
+    except OSError as error:
+        if error.errno not in _NO_PLACE:
+            raise
+        raise NotAStoreError(
+            f"{path} cannot be made: {error.strerror}", hint="name another place for the store"
+        ) from error
+    if made:
         sync_directory(files, os.path.dirname(path))
         return
     try:
