@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -164,3 +167,36 @@ def test_a_doctor_that_finds_something_wrong_says_so(vcache: Vcache) -> None:
     assert shown.code == 2
     assert shown.document["error"]["kind"] == "doctor"
     assert "fix store:" in vcache("doctor", "/dev/null").out
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("args", ["config --json", "stats --store /nonexistent", "--help"])
+def test_streams_that_the_caller_closed_lead_nowhere(closed: str, args: str) -> None:
+    words = f"{shlex.join(VCACHE)} {args} {closed}"
+    done = subprocess.run(["/bin/sh", "-c", words], capture_output=True, text=True, check=False)
+    assert done.returncode == (10 if "stats" in args else 0)
+    assert "Traceback" not in done.stderr
+    assert "internal error" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+@pytest.mark.parametrize("full", [">/dev/full", ">/dev/full 2>/dev/full"])
+@pytest.mark.parametrize("args", ["config --json", "--help"])
+def test_a_result_that_cannot_be_written_is_one_error(full: str, args: str) -> None:
+    words = f"{shlex.join(VCACHE)} {args} {full}"
+    done = subprocess.run(["/bin/sh", "-c", words], capture_output=True, text=True, check=False)
+    assert done.returncode == 13
+    assert "Traceback" not in done.stderr
+
+
+def test_a_current_folder_that_is_gone_is_told(vcache: Vcache, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    before = Path.cwd()
+    os.chdir(tmp_path / "gone")
+    try:
+        (tmp_path / "gone").rmdir()
+        shown = vcache("config")
+    finally:
+        os.chdir(before)
+    assert shown.code == 2
+    assert shown.err.startswith("error: the current folder was removed\n")

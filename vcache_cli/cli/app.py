@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["build", "main", "run"]
 
 _COMPLETE = "_VCACHE_COMPLETE"
+_STDERR = 2
 
 
 def build() -> typer.Typer:
@@ -41,6 +42,7 @@ def build() -> typer.Typer:
 
 def main() -> NoReturn:
     """The command `vcache`. Never returns."""
+    _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
         if reconfigure:
@@ -50,9 +52,23 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:
+        except OSError:  # a closed pipe, or a full disk that was told of
             discard(stream)
     sys.exit(code)
+
+
+def _open_missing_streams() -> None:
+    """Streams that our caller closed lead nowhere.
+
+    Else the first files that we open take their numbers, and libraries that write to stderr by
+    its number would write into the store.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(fd)
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115  until the end
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def run(args: Sequence[str]) -> int:
@@ -77,7 +93,11 @@ def _run(options: list[str], output: Output) -> int:
         discard(sys.stdout)
         return 0
     except BaseException as error:  # noqa: BLE001  the one boundary that turns errors into codes
-        return _report(explain(error), output)
+        problem = explain(error)
+        try:
+            return _report(problem, output)
+        except OSError:  # nowhere to tell it
+            return problem.code
 
 
 def _invoke(args: list[str]) -> int:

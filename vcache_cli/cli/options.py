@@ -231,12 +231,19 @@ def settings_for(**flags: Any) -> Settings:  # noqa: ANN401  flags of any type
     """The settings under the flags of a command.
 
     Raises:
-        UsageError: a flag, a variable or a settings file has a value that makes no sense.
+        UsageError: a flag, a variable or a settings file has a value that makes no sense, or
+            there is no current folder.
         RefusedError: a project's file sets what it must not.
     """
     from vcache_cli.config import load_settings
 
-    return load_settings(flags, environ=os.environ, cwd=Path.cwd())
+    try:
+        cwd = Path.cwd()
+    except FileNotFoundError:
+        raise UsageError(
+            "the current folder was removed", hint="`cd` to a folder that is there"
+        ) from None
+    return load_settings(flags, environ=os.environ, cwd=cwd)
 
 
 def the_store(argument: str | None, option: str | None) -> str | None:
