@@ -171,3 +171,25 @@ def test_an_entry_larger_than_the_whole_queue_passes_alone(root: StoreRoot) -> N
     with EntryWriter(Publisher(OsFiles(), root), max_queued_bytes=8) as writer:
         futures = [writer.submit(entry(number)) for number in range(3)]
     assert [future.exception(0) for future in futures] == [None] * 3
+
+
+def test_a_run_with_many_shards_makes_them_all_with_one_sync_of_the_root(root: StoreRoot) -> None:
+    """A sync of the root for each of 256 new shards would cost more than the entries' own."""
+    files = Gated()
+    files.gate.set()
+    made = [entry(number) for number in range(120)]
+    with DiskStore(root, mode="w", files=files) as store, store.writer(threads=1) as writer:
+        for one in made:
+            writer.submit(one)
+    assert files.synced.count(str(root.path)) <= 16
+    shards = {name for name in os.listdir(root.path) if len(name) == 2}
+    assert shards == set(root.layout.shards or ())
+    reader = DiskStore(root)
+    assert all(reader.get(one.key) is not None for one in made)
+
+
+def test_a_small_run_makes_only_the_shards_that_it_needs(root: StoreRoot) -> None:
+    with DiskStore(root, mode="w") as store, store.writer(threads=4) as writer:
+        for number in range(5):
+            writer.submit(entry(number))
+    assert len([name for name in os.listdir(root.path) if len(name) == 2]) <= 5

@@ -9,6 +9,7 @@ import secrets
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from vcache_cli.entry import Entry
 from vcache_cli.errors import InvalidEntryError
@@ -106,6 +107,10 @@ def _check_size(found_bytes: int, written_bytes: int) -> None:
         raise OSError(errno.EIO, f"{written_bytes} bytes written, the file has {found_bytes}")
 
 
+_MANY_SHARDS: Final = 16
+"""New shards after which a run is taken for one that will need them all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Publisher:
     """Writes packed entries below a root. Any thread."""
@@ -114,6 +119,8 @@ class Publisher:
     root: StoreRoot
     durable: set[str] = field(default_factory=set, repr=False)
     """Shards whose own names are known to be durable; others were perhaps made a moment ago."""
+    made: set[str] = field(default_factory=set, repr=False)
+    """Shards that this publisher made since it last made them all."""
     headers: HeaderReader = field(init=False, repr=False)
     """Of what `pack` wrote before."""
     temps: str = field(init=False, repr=False)
@@ -204,9 +211,23 @@ class Publisher:
             found = self.files.lstat(shard)
         except FileNotFoundError:
             make_directory(self.files, shard, self.root.meta.modes.directory)
+            self.made.add(shard)
+            if len(self.made) >= _MANY_SHARDS:
+                self._make_all_shards()
             return
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), shard)
+
+    def _make_all_shards(self) -> None:
+        """One sync of the root for all shards that are still to come, instead of one for each."""
+        self.made.clear()  # so that this is done once
+        root = str(self.root.path)
+        shards = [f"{root}/{name}" for name in self.root.layout.shards or ()]
+        for shard in shards:
+            make_directory(self.files, shard, self.root.meta.modes.directory)
+        if shards:
+            sync_directory(self.files, root)
+            self.durable.update(shards)
 
     def _write(self, temp: str, packed: Packed) -> None:
         fd = self._open_temp(temp)
