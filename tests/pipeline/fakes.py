@@ -55,6 +55,8 @@ class FakePreprocessor:
     def __call__(self, frames: Frames) -> Pixels:
         return Pixels({"pixel_values": frames.rgb.astype(np.float32)}, num_tokens=1)
 
+    pixel_shape: tuple[int, int, int] | None = None
+
     def num_tokens(self, width: int, height: int) -> int:
         return 1
 
@@ -65,6 +67,7 @@ class FakeEncoder:
 
     fingerprint: str = "0" * 64
     concurrency: int = 2
+    pixel_shape: tuple[int, int, int] | None = None
     device: dict[str, str] = field(default_factory=dict)
     encoded: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -11,6 +11,7 @@ from vcache_cli.assemble.options import WarmOptions
 from vcache_cli.assemble.targets import load_warm_target
 from vcache_cli.checkpoint import Checkpoint, open_checkpoint
 from vcache_cli.digest import digest_bytes, digest_json
+from vcache_cli.errors import ModelError
 from vcache_cli.items import Frames, Stage
 from vcache_cli.preprocess import family_name
 from vcache_cli.protocols import Evidence
@@ -109,7 +110,25 @@ def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = Non
         encoder=encoder_recipe,
     )
     preprocessor = family.preprocessor(settings, profile)
+    if encoder:
+        _check_sizes(checkpoint, preprocessor.pixel_shape, encoder.pixel_shape)
     return LoadedRecipe(recipe, target, checkpoint, profile, preprocessor, encoder)
+
+
+def _check_sizes(
+    checkpoint: Checkpoint, made: tuple[int, ...] | None, taken: tuple[int, ...] | None
+) -> None:
+    """One refusal before any picture is opened, instead of a failure for each."""
+    if made and taken and made != taken:
+        raise ModelError(
+            f"{checkpoint.folder}: the vision tower of config.json takes {_spelled(taken)} pixels, "
+            f"preprocessor_config.json makes {_spelled(made)}",
+            hint="the two files do not belong together",
+        )
+
+
+def _spelled(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
 
 
 def _load_encoder(

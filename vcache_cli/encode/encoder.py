@@ -127,6 +127,12 @@ class TowerEncoder:
             self._owner = ThreadPoolExecutor(1, thread_name_prefix="vcache-encoder")
 
     @property
+    def pixel_shape(self) -> tuple[int, int, int]:
+        """(C, H, W): the tower's positions are learnt for one size."""
+        side = int(self.settings["image_size"])
+        return int(self.settings["num_channels"]), side, side
+
+    @property
     def concurrency(self) -> int:
         """How many threads are worth calling `encode` at once."""
         return self.ops.concurrency
@@ -148,8 +154,7 @@ class TowerEncoder:
         return self._encode(pixels)
 
     def _checked(self, item: Pixels) -> NDArray[np.float32]:
-        side, channels = self.settings["image_size"], self.settings["num_channels"]
-        array, expected = item.tensors.get(_PIXELS), (channels, side, side)
+        array, expected = item.tensors.get(_PIXELS), self.pixel_shape
         if array is None or array.shape != expected:
             found = "none" if array is None else f"{list(array.shape)}"
             raise EncodeError(

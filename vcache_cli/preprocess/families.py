@@ -94,6 +94,18 @@ class FixedSizePreprocessor:
         values = apply_table(self._table, levels)
         return Pixels({"pixel_values": values}, self._tokens(*levels.shape[:2]))
 
+    @property
+    def pixel_shape(self) -> tuple[int, int, int] | None:
+        """(3, H, W); None where neither a crop nor a resize to two given sides fixes it."""
+        size = self.settings["size"]
+        if self.settings["do_center_crop"]:
+            size = self.settings["crop_size"]
+        elif not self.settings["do_resize"]:
+            return None
+        if "height" not in size or "width" not in size:
+            return None
+        return 3, int(size["height"]), int(size["width"])
+
     def num_tokens(self, width: int, height: int) -> int:
         """Rows of the tower's output for a picture of that size, pixels."""
         if self.settings["do_resize"]:

@@ -96,6 +96,11 @@ class Encoder(Protocol):
         ...
 
     @property
+    def pixel_shape(self) -> tuple[int, int, int] | None:
+        """(C, H, W) of the only pixels that it takes; None where it takes several sizes."""
+        ...
+
+    @property
     def concurrency(self) -> int:
         """How many threads may call `encode` at once: 1 on an accelerator, cores on a CPU."""
         ...

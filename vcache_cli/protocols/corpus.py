@@ -49,6 +49,11 @@ class Preprocessor(Protocol):
         """
         ...
 
+    @property
+    def pixel_shape(self) -> tuple[int, int, int] | None:
+        """(C, H, W) of what it makes of every picture; None where that depends on the picture."""
+        ...
+
     def num_tokens(self, width: int, height: int) -> int:
         """Tokens for a picture of that size, pixels, without decoding it."""
         ...
