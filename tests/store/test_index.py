@@ -18,6 +18,7 @@ from vcache_cli.store.meta import StoreRoot
 
 SHA = "ab" * 32
 CONTEXT = "cd" * 32
+KEY = "ef" * 32
 STAT = FileStat(10, 1_000_000_000, 1_000_000_001, 2**63 + 5, 2**64 - 1)
 SEEN = Seen(SHA, Kind.IMAGE)
 BROKEN = Failure("decode", "truncated", "the file ends early", "replace it")
@@ -52,11 +53,11 @@ def test_a_source_dated_after_2262_is_looked_up_like_any_other(root: StoreRoot) 
 def test_a_memo_is_found_before_and_after_it_is_written(root: StoreRoot) -> None:
     with open_index(root, mode="w") as index:
         index.remember_unchanged("/a\udce9\n", STAT, SEEN)
-        index.remember_known(SHA, CONTEXT, "key of a request")
+        index.remember_known(SHA, CONTEXT, KEY)
         index.remember_failure(SHA, CONTEXT, BROKEN)
         for _ in range(2):
             assert index.unchanged("/a\udce9\n", STAT) == SEEN
-            assert index.known(SHA, CONTEXT) == "key of a request"
+            assert index.known(SHA, CONTEXT) == KEY
             assert index.failed(SHA, CONTEXT) == BROKEN
             index.commit()
     with open_index(root, mode="r") as again:
@@ -92,7 +93,7 @@ def test_recall_answers_as_the_single_lookups_do(root: StoreRoot) -> None:
             if number % 3:
                 index.remember_unchanged(path, stat, Seen(digest, Kind.IMAGE))
             if number % 2:
-                index.remember_known(digest, CONTEXT, f"key {number % 50}")
+                index.remember_known(digest, CONTEXT, f"{number % 50:064x}")
             if number == 700:
                 index.commit()
         for _ in range(2):
@@ -292,7 +293,7 @@ def test_a_locked_index_costs_memos_but_no_answer(
     with open_index(root, mode="w") as index:
         index.refresh()
         assert index.totals().entries == 2
-        index.remember_known(SHA, CONTEXT, "key")
+        index.remember_known(SHA, CONTEXT, KEY)
     holder.execute("ROLLBACK")
     holder.close()
     assert not index_path(root.path).with_suffix(".damaged").exists()
@@ -304,7 +305,7 @@ def test_a_full_index_costs_memos_but_no_answer(root: StoreRoot) -> None:
     add(root, entry(1))
     with open_index(root, mode="w") as index:
         index.refresh()
-        index.query("PRAGMA max_page_count = 1")
+        index.query("PRAGMA max_page_count = 1", types=(int,))
         for number in range(5000):
             index.add_source(f"{number:064x}", "/a" * 50)
         add(root, entry(2))
@@ -320,23 +321,23 @@ def test_on_a_network_filesystem_a_copy_is_worked_in_and_put_back_whole(
     monkeypatch.setattr("vcache_cli.store.filesystem._type_name", lambda _path: "nfs4")
     with open_index(root, mode="w") as index:
         assert index.state == "memory"
-        index.remember_known(SHA, CONTEXT, "key")
+        index.remember_known(SHA, CONTEXT, KEY)
     with open_index(root, mode="r") as index:
-        assert index.known(SHA, CONTEXT) == "key"
+        assert index.known(SHA, CONTEXT) == KEY
     assert [path.name for path in index_path(root.path).parent.glob("index*")] == ["index.sqlite"]
 
 
 def test_two_writers_share_an_index(root: StoreRoot) -> None:
     with open_index(root, mode="w") as one, open_index(root, mode="w") as two:
         for number in range(100):
-            one.remember_known(f"{number:064x}", CONTEXT, "one")
-            two.remember_known(f"{number + 1000:064x}", CONTEXT, "two")
+            one.remember_known(f"{number:064x}", CONTEXT, SHA)
+            two.remember_known(f"{number + 1000:064x}", CONTEXT, KEY)
             if number % 10 == 0:
                 one.commit()
                 two.commit()
     with open_index(root) as index:
-        assert index.known(f"{99:064x}", CONTEXT) == "one"
-        assert index.known(f"{1099:064x}", CONTEXT) == "two"
+        assert index.known(f"{99:064x}", CONTEXT) == SHA
+        assert index.known(f"{1099:064x}", CONTEXT) == KEY
 
 
 def test_an_index_without_its_folder_is_in_memory_until_a_run_makes_one(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def test_a_wrong_index_is_told_and_corrected(root: StoreRoot) -> None:
     for directory in {root.path, ghost.parent}:
         os.utime(directory, (NOW, NOW))
     with open_index(root, mode="w") as index:
-        index.query("UPDATE directories SET mtime_ns = ?", (int(NOW) * 10**9,))
+        index.query("UPDATE directories SET mtime_ns = ?", (int(NOW) * 10**9,), types=())
     found = kinds(verify_store(root, HEADER))
     assert found == {row.path: "index_missing", root.layout.path_of(entry(9).key): "index_extra"}
     assert verify_store(root, HEADER).problems == ()

@@ -35,7 +35,7 @@ def count_empties(root: StoreRoot, index: Index) -> int | None:
     """Directories that might hold an entry and hold nothing; None where entries share theirs."""
     if not isinstance(root.layout, OwnDirectory):
         return None
-    found = index.query(f"SELECT count(*) {_EMPTY}")
+    found = index.query(f"SELECT count(*) {_EMPTY}", types=(int,))
     return int(found[0][0]) if found else 0
 
 
@@ -55,7 +55,7 @@ def doomed_empties(root: StoreRoot, index: Index, now: float) -> list[Doomed]:
     layout = root.layout
     if not isinstance(layout, OwnDirectory):
         return []
-    paths = [os.fsdecode(path) for (path,) in index.query(f"SELECT path {_EMPTY}")]
+    paths = [os.fsdecode(path) for (path,) in index.query(f"SELECT path {_EMPTY}", types=(bytes,))]
     if anyone_may_write(root.path):
         paths = [path for path in paths if layout.is_telling(path)]
     owners = owners_of(root.path)

@@ -10,15 +10,20 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vcache_cli.errors import VcacheError
 from vcache_cli.header import canonical_order
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.index_entries import EntryTable, Totals
-from vcache_cli.store.index_file import IndexFile
+from vcache_cli.store.index_file import IndexFile, checked_rows
 from vcache_cli.store.index_refresh import Refresh, refresh
-from vcache_cli.store.index_schema import Packed, open_database, pack_key, unpack_key
+from vcache_cli.store.index_schema import (
+    Packed,
+    open_database,
+    pack_key,
+    unpack_key,
+)
 from vcache_cli.store.memos import MemoTable, Recall
 from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.rows import EntryRow, FileFacts, TensorShape, row_of
@@ -59,6 +64,7 @@ class Index(IndexFile):
     def __init__(self, root: StoreRoot, database: Database) -> None:
         self._opened_ns = time.time_ns()
         self._used: dict[Packed, int] | None = None
+        self._is_fresh = False
         self._rows: dict[str, EntryRow | None] = {}
         self._sources: dict[tuple[str, str], None] = {}
         self._memos = MemoTable(database.connection)
@@ -92,7 +98,13 @@ class Index(IndexFile):
 
     def known(self, source_sha256: str, context: str) -> str | None:
         """The entry key of known content; `context` digests recipe and library versions."""
-        return self._ask(lambda: self._memos.known(source_sha256, context), None)
+        return self._ask(lambda: self._known(source_sha256, context), None)
+
+    def _known(self, source_sha256: str, context: str) -> str | None:
+        key = self._memos.known(source_sha256, context)
+        if key is not None:
+            self._entries.path_of(key)
+        return key
 
     def failed(self, source_sha256: str, context: str) -> Failure | None:
         """The permanent failure that this content met before."""
@@ -100,7 +112,14 @@ class Index(IndexFile):
 
     def recall(self, files: Sequence[tuple[str, FileStat]], context: str) -> list[Recall | None]:
         """`unchanged` and `known` of many files at once, in order; the fast way."""
-        return self._ask(lambda: self._memos.recall(files, context), [None] * len(files))
+        return self._ask(lambda: self._recall(files, context), [None] * len(files))
+
+    def _recall(self, files: Sequence[tuple[str, FileStat]], context: str) -> list[Recall | None]:
+        found = self._memos.recall(files, context)
+        for each in found:
+            if each is not None and each.key is not None:
+                self._entries.path_of(each.key)
+        return found
 
     def remember_unchanged(
         self, path: str, stat: FileStat, seen: Seen, now_ns: int | None = None
@@ -172,7 +191,7 @@ class Index(IndexFile):
         rows = self._connection.execute(
             "SELECT path FROM sources WHERE key = ? ORDER BY path", (pack_key(key),)
         )
-        return [os.fsdecode(path) for (path,) in rows]
+        return [os.fsdecode(path) for (path,) in checked_rows(rows, (bytes,))]
 
     def keys_of(self, path: str) -> list[str]:
         """Keys of the entries that the source file at `path` is known to have, sorted."""
@@ -197,7 +216,8 @@ class Index(IndexFile):
         return self._used.get(pack_key(key))
 
     def _all_used(self) -> dict[Packed, int]:
-        return dict(self._connection.execute("SELECT key, used FROM entries").fetchall())
+        rows = self._connection.execute("SELECT key, used FROM entries")
+        return dict(checked_rows(rows, (bytes | str, int)))
 
     def rows(self, tail: str = "", parameters: Sequence[object] = ()) -> Iterator[EntryRow]:
         """Rows of entries; `tail` is our own SQL (``WHERE``, ``ORDER BY``) with question marks."""
@@ -205,43 +225,37 @@ class Index(IndexFile):
         nothing: list[EntryRow] = []
         yield from self._ask(lambda: list(self._entries.select(tail, parameters)), nothing)
 
-    def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query of ours; empty where the index broke."""
-        self.commit()
-        nothing: list[tuple[Any, ...]] = []
-        return self._ask(lambda: self._connection.execute(sql, parameters).fetchall(), nothing)
-
-    def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """Rows of a query of ours, one at a time; they end early where the index breaks."""
-        self.commit()
-        try:
-            yield from self._connection.execute(sql, parameters)
-        except sqlite3.DatabaseError as error:
-            self._give_up(error)
-
     def totals(self) -> Totals:
         """Sums over all entries, as of the last refresh and what was added since."""
         self.commit()
-        return self._ask(self._entries.totals, Totals(0, 0, 0))
+        return self._ask(lambda: self._entries.totals(), Totals(0, 0, 0))  # noqa: PLW0108  `_entries` changes
 
     def shared_bytes(self) -> int:
         """Allocated bytes that the rows count more than once, for files with several names."""
-        return self._ask(self._entries.shared_bytes, 0)
+        return self._ask(lambda: self._entries.shared_bytes(), 0)  # noqa: PLW0108  `_entries` changes
 
     def foreign_bytes(self) -> int:
         """Bytes of what is neither an entry nor ours, as of the last refresh."""
-        return self._ask(self._entries.foreign_bytes, 0)
+        return self._ask(lambda: self._entries.foreign_bytes(), 0)  # noqa: PLW0108  `_entries` changes
 
     def refresh(self) -> Refresh:
         """Make the rows agree with the directories; reads only what changed."""
         self.commit()
         self._used = None
+        self._is_fresh = True
         for _ in range(2):
             try:
                 return refresh(self._root, self._entries, self._transaction)
             except sqlite3.DatabaseError as error:
                 self._give_up(error)  # and once more, in memory
         return Refresh()
+
+    def _check_key(self, key: Packed) -> None:
+        self._entries.path_of(unpack_key(key))
+
+    def _refill(self) -> None:
+        if self._is_fresh:
+            self.refresh()
 
     def forget_directories(self, paths: Iterable[str]) -> None:
         """Read these directories again at the next refresh."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vcache_cli.store.index_schema import Packed, pack_key, signed, unpack_key
+from vcache_cli.store.index_schema import Packed, check_types, pack_key, signed, unpack_key
 from vcache_cli.store.rows import EntryRow, TensorShape
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Final
 
@@ -25,6 +25,14 @@ SELECT key, bytes, allocated, used, inode, links, created, dated, stage, kind, m
     tensors.value, source, finding
 FROM entries JOIN labels ON labels.id = label JOIN tensors ON tensors.id = entries.tensors
 """
+_TEXT: Final = str | None
+_TYPES: Final = (
+    *(bytes | str, int, int, int, int, int, int, int, _TEXT, _TEXT, _TEXT, int | None),
+    *(str, bytes | str | None, _TEXT),
+)
+"""Of the columns of `_SELECT`."""
+_BROKEN_ROWS: Final = (ValueError, TypeError, OverflowError, RecursionError)
+"""What a row of a file that is not ours may raise where it is taken apart."""
 _INSERT: Final = "INSERT OR REPLACE INTO entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
 
@@ -62,7 +70,7 @@ class EntryTable:
     def directories(self) -> dict[str, Remembered]:
         """Every directory read before, by its path below the root."""
         rows = self._connection.execute("SELECT path, id, mtime_ns, inode FROM directories")
-        return {os.fsdecode(path): Remembered(*rest) for path, *rest in rows}
+        return {_directory(row): Remembered(*row[1:]) for row in rows}
 
     def identities(self, path: str) -> dict[Packed, list[int]]:
         """Bytes, allocated bytes, mtime, inode and links of a directory's files, by packed key.
@@ -74,7 +82,9 @@ class EntryTable:
             " JOIN labels ON labels.id = label JOIN directories ON directory = directories.id"
             " WHERE path = ? AND finding IS NOT 'io_error'",
             (os.fsencode(path),),
-        )
+        ).fetchall()
+        for row in rows:
+            check_types(row, (bytes | str, int, int, int, int, int))
         return {row[0]: [*row[1:4], row[4] % 2**64, row[5]] for row in rows}
 
     def put(self, rows: Iterable[EntryRow]) -> None:
@@ -131,10 +141,25 @@ class EntryTable:
             self._connection.execute(statement, (number,))
         self._ids.pop(("directories", (os.fsencode(path),)), None)
 
+    def path_of(self, key: str) -> str:
+        """Path of the entry of a key that the database holds.
+
+        Raises:
+            sqlite3.DatabaseError: no entry can have that key: the file is not ours.
+        """
+        try:
+            return self._naming.path_of(key)
+        except ValueError as error:
+            raise sqlite3.DatabaseError(f"the key of no entry: {error}") from error
+
     def select(self, tail: str = "", parameters: Sequence[object] = ()) -> Iterator[EntryRow]:
         """Rows; `tail` is SQL after the joins, made of our own text and question marks only."""
         for row in self._connection.execute(f"{_SELECT} {tail}", parameters):
-            yield self._row(row)
+            check_types(row, _TYPES)
+            try:
+                yield self._row(row)
+            except _BROKEN_ROWS as error:
+                raise sqlite3.DatabaseError(f"a row that makes no sense: {error}") from error
 
     def totals(self) -> Totals:
         """Sums over all rows."""
@@ -176,7 +201,7 @@ class EntryTable:
         )
 
     def _directory_of(self, key: str) -> int:
-        path = self._naming.path_of(key).rpartition("/")[0]
+        path = self.path_of(key).rpartition("/")[0]
         return self._id("directories", (os.fsencode(path),), ("path",))
 
     def _id(self, table: str, values: tuple[Any, ...], columns: tuple[str, ...]) -> int:
@@ -205,7 +230,7 @@ class EntryTable:
         tensors = json.loads(values[12])
         return EntryRow(
             key=key,
-            path=self._naming.path_of(key),
+            path=self.path_of(key),
             size_bytes=values[1],
             allocated_bytes=values[2],
             used_ns=values[3],
@@ -220,3 +245,12 @@ class EntryTable:
             source_sha256=None if values[13] is None else unpack_key(values[13]),
             finding=values[14],
         )
+
+
+def _directory(row: Sequence[Any]) -> str:
+    """Path below the root of a row of `directories`; nothing that leads out of it."""
+    check_types(row, (bytes, int, int, int))
+    path = os.fsdecode(row[0])
+    if path and any(part in {"", ".", ".."} for part in path.split("/")):
+        raise sqlite3.DatabaseError("a directory that is not below the root")
+    return path

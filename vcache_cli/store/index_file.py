@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from vcache_cli.store.index_schema import (
     Database,
+    check_types,
     index_path,
     move_aside,
     new_in_memory,
@@ -15,12 +16,16 @@ from vcache_cli.store.index_schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Literal
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import UnionType
+    from typing import Any, Literal
 
+    from vcache_cli.store.index_schema import Packed
     from vcache_cli.store.meta import StoreRoot
 
-__all__ = ["IndexFile"]
+    Types = tuple[type | UnionType, ...]
+
+__all__ = ["IndexFile", "checked_rows"]
 
 T = TypeVar("T")
 
@@ -62,6 +67,47 @@ class IndexFile:
             sql, values = "INSERT OR REPLACE INTO notes VALUES (?, ?)", [name, value]
         self._transact(lambda: self._connection.execute(sql, values))
 
+    def query(
+        self, sql: str, parameters: Sequence[object] = (), *, types: Types
+    ) -> list[tuple[Any, ...]]:
+        """All rows of a query of ours, of those types; empty where the index broke."""
+        self.commit()
+        nothing: list[tuple[Any, ...]] = []
+        return self._ask(
+            lambda: checked_rows(self._connection.execute(sql, parameters), types), nothing
+        )
+
+    def stream(
+        self, sql: str, parameters: Sequence[object] = (), *, types: Types
+    ) -> Iterator[tuple[Any, ...]]:
+        """Rows of a query of ours, one at a time; they end early where the index breaks.
+
+        The first column is a key. A row of other types, or of a key that no entry can have, is
+        left out, and the index is given up at the end.
+        """
+        self.commit()
+        damage: sqlite3.DatabaseError | None = None
+        try:
+            for row in self._connection.execute(sql, parameters):
+                try:
+                    check_types(row, types)
+                    self._check_key(row[0])
+                except sqlite3.DatabaseError as error:
+                    damage = error
+                    continue
+                yield row
+            if damage is not None:
+                raise damage
+        except sqlite3.DatabaseError as error:
+            self._give_up(error)
+            self._refill()
+
+    def commit(self) -> None:
+        """Write what is pending; for subclasses."""
+
+    def _check_key(self, key: Packed) -> None:
+        """Raise `sqlite3.DatabaseError` for a key that no entry can have; for subclasses."""
+
     def _end(self) -> None:
         """Close; where the file itself could not be worked in, put a copy in its place."""
         save_copy(self._database)
@@ -87,11 +133,17 @@ class IndexFile:
             raise
 
     def _ask(self, lookup: Callable[[], T], otherwise: T) -> T:
-        try:
-            return lookup()
-        except sqlite3.DatabaseError as error:
-            self._give_up(error)
-            return otherwise
+        """What `lookup` says; where the file breaks under it, what it says in memory."""
+        for _ in range(2):
+            try:
+                return lookup()
+            except sqlite3.DatabaseError as error:
+                self._give_up(error)
+                self._refill()
+        return otherwise
+
+    def _refill(self) -> None:
+        """Fill an index that begins anew in memory; for subclasses."""
 
     def _give_up(self, error: sqlite3.DatabaseError) -> None:
         """Go on in memory: with what was there, or anew where the file is damaged."""
@@ -119,3 +171,15 @@ def _is_passing(error: sqlite3.DatabaseError) -> bool:
         sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_IOERR,
     }
+
+
+def checked_rows(rows: Iterable[tuple[Any, ...]], types: Types) -> list[tuple[Any, ...]]:
+    """All of `rows`.
+
+    Raises:
+        sqlite3.DatabaseError: a value is of another type; see `check_types`.
+    """
+    found = list(rows)
+    for row in found:
+        check_types(row, types)
+    return found

@@ -7,13 +7,16 @@ import sqlite3
 import stat
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from vcache_cli.store.filesystem import filesystem_of
 from vcache_cli.store.owners import is_planted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+    from types import UnionType
     from typing import Final, Literal
 
     from vcache_cli.store.meta import StoreRoot
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Database",
     "Packed",
+    "check_types",
     "index_path",
     "move_aside",
     "new_in_memory",
@@ -40,6 +44,8 @@ VERSION: Final = 1
 _BUSY_SECONDS: Final = 5.0
 _HASH_BYTES: Final = 32
 _HASH_DIGITS: Final = frozenset("0123456789abcdef")
+
+_SCHEMA: Final = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 
 _TABLES: Final = """
 CREATE TABLE directories (
@@ -104,8 +110,27 @@ def pack_key(key: str) -> Packed:
 
 
 def unpack_key(value: Packed) -> str:
-    """The key that was packed."""
-    return value.hex() if isinstance(value, bytes) else value
+    """The key that was packed.
+
+    Raises:
+        sqlite3.DatabaseError: a column of a file that is not ours holds something else.
+    """
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, str):
+        return value
+    raise sqlite3.DatabaseError(f"a key of type {type(value).__name__}")
+
+
+def check_types(row: Sequence[object], kinds: Sequence[type | UnionType]) -> None:
+    """Check a row: SQLite holds any type in any column, and anyone may have written the file.
+
+    Raises:
+        sqlite3.DatabaseError: a value is of another type.
+    """
+    if not all(map(isinstance, row, kinds)):
+        found = ", ".join(type(value).__name__ for value in row)
+        raise sqlite3.DatabaseError(f"a row of types {found}")
 
 
 def signed(inode: int) -> int:
@@ -180,6 +205,7 @@ def _create_tables(connection: sqlite3.Connection) -> bool:
         sqlite3.DatabaseError: damaged, or of another version.
     """
     if _version(connection) == VERSION:
+        _check_schema(connection)
         connection.execute("SELECT directory, key, source FROM entries LIMIT 1").fetchall()
         return False
     connection.execute("BEGIN IMMEDIATE")  # another process may be creating it
@@ -195,6 +221,25 @@ def _create_tables(connection: sqlite3.Connection) -> bool:
         raise
     connection.execute("COMMIT")
     return found == 0
+
+
+def _check_schema(connection: sqlite3.Connection) -> None:
+    """Refuse all but our own tables: a trigger or a view may run for ever, at any statement.
+
+    Raises:
+        sqlite3.DatabaseError: another schema, or none that can be read.
+    """
+    expected = _own_schema()
+    found = set(connection.execute(_SCHEMA).fetchmany(len(expected) + 1))
+    if found != expected:
+        raise sqlite3.DatabaseError("the index has tables that are not ours")
+
+
+@cache
+def _own_schema() -> frozenset[tuple[Any, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(_TABLES)
+        return frozenset(connection.execute(_SCHEMA).fetchall())
 
 
 def _version(connection: sqlite3.Connection) -> int:

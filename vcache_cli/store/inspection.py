@@ -136,7 +136,7 @@ def _of_image(root: StoreRoot, image_hash: str) -> Iterator[Inspection]:
         return
     with open_index(root) as index:
         index.refresh()
-        models = sorted(name for (name,) in index.query(_MODELS) if name)
+        models = sorted(name for (name,) in index.query(_MODELS, types=(str | None,)) if name)
         matches = root.layout.keys_of(image_hash, models)
         rows = [(row, matches[row.key]) for row in index.rows() if row.key in matches]
     for row, why in rows:

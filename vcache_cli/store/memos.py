@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vcache_cli.items import Kind
 from vcache_cli.outcome import Failure
 from vcache_cli.protocols import Seen
-from vcache_cli.store.index_schema import Packed, pack_key, unpack_key
+from vcache_cli.store.index_schema import Packed, check_types, pack_key, unpack_key
 
 if TYPE_CHECKING:
     import sqlite3
@@ -110,7 +110,10 @@ class MemoTable:
         """The permanent failure that this content met before."""
         where = (pack_key(source_sha256), pack_key(context))
         row = self._failures.get(where) or self.connection.execute(_FAILED, where).fetchone()
-        return None if row is None else Failure(row[0], row[1], row[2], row[3])
+        if row is None:
+            return None
+        check_types(row, (str, str, str, str))
+        return Failure(row[0], row[1], row[2], row[3])
 
     def remember_unchanged(self, path: str, stat: FileStat, seen: Seen, now_ns: int) -> bool:
         """True where it was recorded: not while the file may change again unnoticed.
@@ -170,5 +173,5 @@ def _packed_stat(stat: FileStat) -> bytes:
     return _STAT.pack(stat.size_bytes, mtime_ns, ctime_ns, stat.inode & _MASK, stat.device & _MASK)
 
 
-def _seen(source: Packed, kind: str) -> Seen:
-    return Seen(unpack_key(source), _KINDS.get(kind, Kind.OTHER))
+def _seen(source: Packed, kind: object) -> Seen:
+    return Seen(unpack_key(source), _KINDS.get(str(kind), Kind.OTHER))

@@ -35,6 +35,7 @@ _INCOMPATIBLE: Final = (
     "label IN (SELECT id FROM labels WHERE finding IS NOT NULL AND finding != 'io_error')"
 )
 _COLUMNS: Final = f"key, used, bytes, created, dated, source, {_INCOMPATIBLE}"
+_TYPES: Final = (bytes | str, int, int, int, int, bytes | str | None, int | None)
 _FEW_COLUMNS: Final = "key, used, bytes, 0, 0, NULL, 0"
 """What the index by use covers: a plan by size alone reads no row."""
 
@@ -143,7 +144,7 @@ class Chooser:
         is_selected = self._selection()
         columns = _COLUMNS if policies or is_selected.is_narrow else _FEW_COLUMNS
         sql = f"SELECT {columns} FROM entries WHERE {' AND '.join(where)} {order}"  # noqa: S608
-        for row in self._index.stream(sql, values):
+        for row in self._index.stream(sql, values, types=_TYPES):
             candidate = _Candidate(*row)
             if is_selected(candidate):
                 yield candidate

@@ -173,7 +173,7 @@ def list_entries(
             index.rows(f"{where} {order} LIMIT ?", [*parameters, -1 if limit is None else limit])
         )
         joined = "entries JOIN labels ON labels.id = label"
-        found = index.query(f"SELECT count(*) FROM {joined} {where}", parameters)  # noqa: S608
+        found = index.query(f"SELECT count(*) FROM {joined} {where}", parameters, types=(int,))  # noqa: S608
         fitting = found[0][0] if found else len(rows)
         more, stored = fitting - len(rows), index.totals().entries
         return Listing(rows, more, _sources(index, rows), stored)

@@ -25,6 +25,8 @@ __all__ = [
 ]
 
 _DAY: Final = 86_400
+_LABEL: Final = (int, str | None, str | None, str | None)
+_SUMS: Final = (int, *(int | None,) * 4)
 AGES_SECONDS: Final = (0, _DAY, 7 * _DAY, 30 * _DAY, 90 * _DAY, 365 * _DAY)
 """What `by_age` counts from; each line counts all that is older."""
 
@@ -74,7 +76,7 @@ class Group:
 def sum_groups(index: Index, now: int) -> list[Group]:
     """Sums by label and age; each row is visited once, in an index that covers the question."""
     groups: list[Group] = []
-    labels = index.query("SELECT id, stage, kind, model FROM labels")
+    labels = index.query("SELECT id, stage, kind, model FROM labels", types=_LABEL)
     limits = [*AGES_SECONDS[1:], None]
     for label, stage, kind, model in labels:
         for age, older in zip(AGES_SECONDS, limits, strict=True):
@@ -84,6 +86,7 @@ def sum_groups(index: Index, now: int) -> list[Group]:
                 "SELECT count(*), sum(bytes), min(created), max(used), sum(allocated) FROM entries"
                 " WHERE label = ? AND created > ? AND created <= ?",
                 (label, after, before),
+                types=_SUMS,
             )
             groups.extend(Group(stage, kind, model, age, *sums) for sums in found if sums[0])
     return groups

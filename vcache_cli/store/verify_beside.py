@@ -61,5 +61,5 @@ def is_link_in_place(root: StoreRoot, file: FileFacts) -> bool:
 
 def known_files(index: Index) -> dict[str, tuple[int, int]]:
     """Size and inode of every entry, by key, as the index has them."""
-    rows = index.stream("SELECT key, bytes, inode FROM entries")
+    rows = index.stream("SELECT key, bytes, inode FROM entries", types=(bytes | str, int, int))
     return {unpack_key(key): (size, inode % 2**64) for key, size, inode in rows}
