@@ -23,6 +23,7 @@ from vcache_cli.store.files import (
     write_all,
 )
 from vcache_cli.store.meta import FORMAT, StoreMeta, read_meta, read_small, vcache_dir
+from vcache_cli.store.own import in_place
 from vcache_cli.store.owners import anyone_may_write, refuse_planted
 
 __all__ = ["create_meta", "write_meta"]
@@ -126,19 +127,26 @@ def write_meta(
     Raises:
         StoreFullError, AccessError, OSError: see `files.explained`.
         RefusedError: everyone may write to it, and its ``.vcache`` is another user's.
+        NotAStoreError: something else lies in the place of a folder of ours.
     """
     refuse_planted(path)
     files = files or OsFiles()
     root, own = os.fspath(path), str(vcache_dir(path))
     with explained(files, root):
-        make_directory(files, own, meta.modes.directory)
-        for name in _FOLDERS:
-            make_directory(files, f"{own}/{name}", meta.modes.directory)
+        for folder in (own, *(f"{own}/{name}" for name in _FOLDERS)):
+            if not make_directory(files, folder, meta.modes.directory):
+                _check_folder(files, folder)
         if not anyone_may_write(root):
             _write_new(files, root, "CACHEDIR.TAG", _TAG)
         _write_new(files, root, ".vcache/store.json", canonical_json(meta.as_json()) + b"\n")
         sync_directory(files, own)
         sync_directory(files, root)
+
+
+def _check_folder(files: FileOps, path: str) -> None:
+    with in_place(path, "a folder"):
+        if not stat.S_ISDIR(files.lstat(path).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
 
 def _write_new(files: FileOps, root: str, name: str, data: bytes) -> None:

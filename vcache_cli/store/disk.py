@@ -16,9 +16,10 @@ from typing import Final, Literal, Self
 from vcache_cli.entry import Entry
 from vcache_cli.errors import InvalidEntryError, UsageError, VcacheError
 from vcache_cli.store.budget import Budget
-from vcache_cli.store.files import FileOps, OsFiles
+from vcache_cli.store.files import FileOps, OsFiles, explained
 from vcache_cli.store.locks import gc_lock, write_lock
-from vcache_cli.store.meta import StoreRoot, vcache_dir
+from vcache_cli.store.meta import StoreRoot
+from vcache_cli.store.own import own_folder
 from vcache_cli.store.pool import EntryWriter
 from vcache_cli.store.reader import EntryReader
 from vcache_cli.store.trust import check_trust
@@ -60,6 +61,7 @@ class DiskStore:
     Raises:
         RefusedError: someone else could have filled the store.
         AccessError, StoreFullError, LockBusyError: with mode ``w``, it cannot be written.
+        NotAStoreError: with mode ``w``, something else lies in the place of a folder of ours.
     """
 
     def __init__(
@@ -83,7 +85,8 @@ class DiskStore:
             self._held.enter_context(write_lock(root))
             self._publisher = Publisher(self._files, root)
             self._publisher.learn_shards()
-            _sweep_dead_temps(root, time.time())
+            with explained(self._files, self._base):
+                _sweep_dead_temps(root, time.time())
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles as a store that the other process opens anew, in the same mode."""
@@ -200,10 +203,19 @@ class DiskStore:
 
 
 def _sweep_dead_temps(root: StoreRoot, now: float) -> None:
-    """Remove what killed writers left; no writer needs an hour for one file."""
-    folder = str(vcache_dir(root.path) / "tmp")
-    with contextlib.suppress(OSError, VcacheError), gc_lock(root), os.scandir(folder) as found:
+    """Remove what killed writers left; no writer needs an hour for one file.
+
+    Raises:
+        NotAStoreError: something else lies in the place of the folder of temps.
+        OSError: that folder cannot be made.
+    """
+    with (
+        own_folder(root, "tmp") as folder,
+        contextlib.suppress(OSError, VcacheError),
+        gc_lock(root),
+        os.scandir(folder) as found,
+    ):
         for item in found:
             facts = item.stat(follow_symlinks=False)
             if now - facts.st_mtime > _DEAD_TEMP_SECONDS:
-                os.unlink(item.path)
+                os.unlink(item.name, dir_fd=folder)

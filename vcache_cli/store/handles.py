@@ -89,18 +89,14 @@ class Handles:
         above, _, name = path.rpartition("/")
         self._files.unlink_at(name, self.directory(above))
 
-    def move(self, path: str, folder: Path, name: str) -> None:
-        """Move the file to `name` in a folder of ours on the same filesystem.
+    def move(self, path: str, folder: int, name: str) -> None:
+        """Move the file to `name` in an open folder of ours on the same filesystem.
 
         Raises:
             OSError: it cannot be moved.
         """
         above, _, old = path.rpartition("/")
-        target = self._files.open(os.fspath(folder), DIRECTORY_FLAGS | os.O_NOFOLLOW)
-        try:
-            self._files.rename_at(old, self.directory(above), name, target)
-        finally:
-            self._files.close(target)
+        self._files.rename_at(old, self.directory(above), name, folder)
 
     def rmdir(self, path: str) -> bool:
         """Remove a directory that is empty; False where it is not, or is in use.

@@ -10,14 +10,16 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from vcache_cli.errors import LockBusyError
-from vcache_cli.store.files import OsFiles, explained, make_directory
+from vcache_cli.store.files import OsFiles, explained
 from vcache_cli.store.meta import StoreRoot, vcache_dir
+from vcache_cli.store.own import in_place, own_folder
 from vcache_cli.store.owners import is_planted, refuse_planted
 
 __all__ = ["LockHolder", "gc_lock", "lock_holders", "write_lock", "writers_active"]
@@ -25,6 +27,7 @@ __all__ = ["LockHolder", "gc_lock", "lock_holders", "write_lock", "writers_activ
 _POLL_SECONDS: Final = 0.02
 _UNSUPPORTED: Final = frozenset({errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP})
 _FILES: Final = OsFiles()
+_LOCK_FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ def write_lock(root: StoreRoot, *, timeout_seconds: float = 10.0) -> Iterator[bo
     Raises:
         LockBusyError: held exclusively all the time.
         AccessError, StoreFullError: the lock's file cannot be made.
+        NotAStoreError: something else lies in its place.
     """
     with _lock_file(root, "write") as fd:
         yield _acquire(fd, fcntl.LOCK_SH, root, "write", time.monotonic() + timeout_seconds)
@@ -59,6 +63,7 @@ def gc_lock(root: StoreRoot) -> Iterator[None]:
     Raises:
         LockBusyError: another process holds it, or the filesystem has no locks.
         AccessError, StoreFullError: the lock's file cannot be made.
+        NotAStoreError: something else lies in its place.
         RefusedError: everyone may write to the store, and its ``.vcache`` is another user's.
     """
     refuse_planted(root.path)
@@ -76,7 +81,7 @@ def writers_active(root: StoreRoot) -> bool:
     if is_planted(root.path):
         return False
     try:
-        fd = os.open(_path(root, "write"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(_path(root, "write"), _LOCK_FLAGS)
     except OSError:
         return False
     try:
@@ -122,17 +127,22 @@ def _lock_file(root: StoreRoot, name: str) -> Iterator[int]:
 
 def _open_lock(root: StoreRoot, name: str) -> int:
     """Read and write: over NFS a lock needs a descriptor that may write."""
-    path, flags = _path(root, name), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-    with contextlib.suppress(FileNotFoundError):
-        return os.open(path, flags)
-    make_directory(_FILES, str(vcache_dir(root.path)), root.meta.modes.directory)
-    make_directory(_FILES, os.path.dirname(path), root.meta.modes.directory)
-    try:
-        fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return os.open(path, flags)
-    os.fchmod(fd, root.meta.modes.lock)
-    return fd
+    with own_folder(root, "locks") as folder, in_place(_path(root, name), "a file"):
+        with contextlib.suppress(FileNotFoundError):
+            return _regular(os.open(name, _LOCK_FLAGS, dir_fd=folder))
+        try:
+            fd = os.open(name, _LOCK_FLAGS | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
+        except FileExistsError:
+            return _regular(os.open(name, _LOCK_FLAGS, dir_fd=folder))
+        os.fchmod(fd, root.meta.modes.lock)
+        return fd
+
+
+def _regular(fd: int) -> int:
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
 
 
 def _acquire(fd: int, kind: int, root: StoreRoot, name: str, deadline: float) -> bool:

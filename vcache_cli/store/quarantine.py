@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from vcache_cli.quantity import format_time, parse_time
 from vcache_cli.store.create import write_meta
-from vcache_cli.store.files import OsFiles, make_directory
+from vcache_cli.store.files import OsFiles
 from vcache_cli.store.handles import Handles
 from vcache_cli.store.meta import vcache_dir
+from vcache_cli.store.own import own_folder
 from vcache_cli.store.rows import mtime_ns_of
 
 if TYPE_CHECKING:
@@ -48,18 +49,17 @@ def move_to_quarantine(root: StoreRoot, facts: FileFacts, finding: str, now: flo
         now: seconds since 1970.
 
     Raises:
+        NotAStoreError: something else lies in the place of the quarantine.
         OSError: it cannot be moved.
     """
     if not is_still(root, facts):
         return None
-    folder = vcache_dir(root.path) / "quarantine"
-    if not folder.is_dir():
+    if not (vcache_dir(root.path) / "quarantine").is_dir():
         write_meta(root.path, root.meta)
-        make_directory(OsFiles(), os.fspath(folder), root.meta.modes.directory)
     stamp = format_time(now).replace("-", "").replace(":", "")
     name = os.fsdecode(os.fsencode(facts.path.rpartition("/")[2])[-_MAX_NAME_BYTES:])
     target = f"{stamp}-{finding}-{secrets.token_hex(4)}-{name}"
-    with Handles(OsFiles(), root.path) as handles:
+    with own_folder(root, "quarantine") as folder, Handles(OsFiles(), root.path) as handles:
         found = handles.stat(facts.path)  # again, in the directory that it is taken out of
         if (found.st_ino, mtime_ns_of(found)) != (facts.inode, facts.mtime_ns):
             return None

@@ -22,10 +22,10 @@ from vcache_cli.store.files import (
     TEMP_FLAGS,
     OsFiles,
     explained,
-    make_directory,
     write_all,
 )
 from vcache_cli.store.meta import vcache_dir
+from vcache_cli.store.own import own_folder
 from vcache_cli.store.owners import is_planted
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class RunLog:
 
     Raises:
         AccessError, StoreFullError: the file cannot be made.
+        NotAStoreError: something else lies in the place of a folder of ours.
     """
 
     def __init__(self, root: StoreRoot, *, now: float | None = None) -> None:
@@ -76,7 +77,7 @@ class RunLog:
         """Why the log ends early; None while it is whole."""
         self.path = runs_dir(root) / f"{self.run_id}{_SUFFIX}"
         with explained(_FILES, os.fspath(root.path)):
-            self._fd = _open_log(root, os.fspath(self.path))
+            self._fd = _open_log(root, self.path.name)
 
     def __enter__(self) -> Self:
         """The log itself."""
@@ -116,12 +117,12 @@ class RunLog:
             self.failure = error.strerror or str(error)
 
 
-def _open_log(root: StoreRoot, path: str) -> int:
+def _open_log(root: StoreRoot, name: str) -> int:
     flags = (TEMP_FLAGS & ~os.O_WRONLY) | os.O_RDWR | os.O_APPEND
     if not vcache_dir(root.path).is_dir():
         write_meta(root.path, root.meta)
-    make_directory(_FILES, os.path.dirname(path), root.meta.modes.directory)
-    fd = os.open(path, flags, 0o600)
+    with own_folder(root, "runs") as folder:
+        fd = os.open(name, flags, 0o600, dir_fd=folder)
     os.fchmod(fd, root.meta.modes.lock)
     with suppress(OSError):  # a filesystem without locks: the run just never looks live
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

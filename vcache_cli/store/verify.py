@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import UsageError
 from vcache_cli.store.empties import empties_of
+from vcache_cli.store.files import OsFiles, explained
 from vcache_cli.store.index import open_index
 from vcache_cli.store.locks import gc_lock
+from vcache_cli.store.own import own_folder
 from vcache_cli.store.quarantine import move_to_quarantine
 from vcache_cli.store.scan import scan_store
 from vcache_cli.store.verify_beside import (
@@ -146,11 +148,14 @@ def verify_store(
     Raises:
         LockBusyError: a repair while another process prunes or repairs.
         AccessError: a repair of a store that is read-only.
+        NotAStoreError: a repair where something else lies in the place of the quarantine.
     """
     chosen = options or VerifyOptions()
     with ExitStack() as held:
         if chosen.repair:
             held.enter_context(gc_lock(root))
+            with explained(OsFiles(), str(root.path)):
+                held.enter_context(own_folder(root, "quarantine"))  # before all that takes long
         index = held.enter_context(open_index(root))
         run = _Verify(root, chosen, index, time.time() if now is None else now)
         return run.report(clock, on_progress or (lambda _done, _total: None))

@@ -67,7 +67,7 @@ def verify(
     report = verify_store(root, wanted, on_progress=calm_counter(output, "checked"))
     document = envelope("verify", report.as_json(), store=path)
     bare = [f"{each.kind}: {each.path}" for each in report.damage]
-    return output.finish(document, verify_view, bare=bare, problem=_problem(report))
+    return output.finish(document, verify_view, bare=bare, problem=_problem(report, repair=repair))
 
 
 def _options(
@@ -89,9 +89,12 @@ def _options(
     )
 
 
-def _problem(report: VerifyReport) -> Problem | None:
+def _problem(report: VerifyReport, *, repair: bool) -> Problem | None:
     left = report.damage_left
     if not left:
         return None
     message = f"{count(len(left), 'damaged file')}; {left[0].path}: {left[0].kind}"
+    if repair:  # it could not be moved aside: say why
+        message = f"{message}, {left[0].action}"
+        return Problem(4, "damage", message, "correct that, or remove the file yourself")
     return Problem(4, "damage", message, "run it with --repair, then warm again")
