@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,37 @@ def test_a_pyproject_without_our_table_is_passed_by(tmp_path: Path) -> None:
     (tmp_path / "vcache.toml").write_text("workers = 1")
     (below / "pyproject.toml").write_text("[tool.other]\nname = 'vcache'")
     assert load(below).workers == 1
+
+
+@pytest.mark.parametrize("name", ["vcache.toml", "pyproject.toml"])
+def test_a_pipe_keeps_nobody_waiting(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UsageError, match="expected a file"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vcache.toml", "pyproject.toml"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("vcache = " + "[" * 100_000, "too deeply"),
+        ("vcache = " + "9" * 10_000, "not TOML"),
+        ("vcache = \xff", "not TOML"),
+        ("vcache =" + " " * 2**24, "no settings"),
+    ],
+    ids=["deep", "digits", "bytes", "long"],
+)
+def test_a_file_that_cannot_be_parsed_is_named(
+    tmp_path: Path, name: str, text: str, words: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="latin-1")
+    with pytest.raises(UsageError, match=f"{name}: .*{words}"):
+        load(tmp_path)
+
+
+def test_a_pyproject_whose_tools_are_no_table_is_passed_by(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("tool = 'vcache'")
+    assert load(tmp_path).workers is None
 
 
 def test_a_path_in_a_file_is_relative_to_the_file(tmp_path: Path) -> None:

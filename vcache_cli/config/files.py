@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Layer", "environ_layer", "flag_layer", "load_layers", "user_config_path"]
 
+_READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+"""Opening a pipe that nobody writes to would wait for ever."""
+_MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 _FLAGS: Final = {setting.name: setting.flag for setting in SETTINGS}
 _VARIABLES: Final = {setting.name: setting.variable for setting in SETTINGS}
 
@@ -96,7 +100,9 @@ def _own_table(path: Path) -> dict[str, Any] | None:
         return None
     try:
         return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise UsageError(f"{path}: nested too deeply", hint="correct the file") from error
+    except ValueError as error:  # not TOML, not UTF-8, or a number of too many digits
         raise UsageError(f"{path}: not TOML: {error}", hint="correct the file") from error
 
 
@@ -104,17 +110,26 @@ def _tool_table(path: Path) -> dict[str, Any] | None:
     data = _read(path)
     if data is None or b"vcache" not in data:  # a project's file is none of our business then
         return None
-    table = (_own_table(path) or {}).get("tool", {}).get("vcache")
+    tool = (_own_table(path) or {}).get("tool")
+    table = tool.get("vcache") if isinstance(tool, dict) else None
     if table is None or isinstance(table, dict):
         return table
     raise UsageError(f"{path}: `tool.vcache` should be a table, found {type(table).__name__}")
 
 
 def _read(path: Path) -> bytes | None:
+    """The bytes of a file; None where there is none, or a folder."""
     try:
-        return path.read_bytes()
+        fd = os.open(path, _READ_FLAGS)
+        with os.fdopen(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise UsageError(f"{path}: expected a file, found a pipe, socket or device")
+            data = file.read(_MAX_FILE_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     except OSError as error:
         message = f"{path}: cannot be read: {os.strerror(error.errno or 0)}"
         raise AccessError(message, hint=f"make {path} readable, or move it away") from error
+    if len(data) > _MAX_FILE_BYTES:
+        raise UsageError(f"{path}: more than {_MAX_FILE_BYTES} bytes are no settings")
+    return data
