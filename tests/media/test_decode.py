@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+import time
 import warnings
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -129,6 +130,30 @@ def test_a_bomb_is_refused_by_its_header() -> None:
     assert error.item_kind == "bomb"
     assert "178956970" in error.message
     assert "smaller" in error.hint
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *(magic + rest for magic in (b"P1", b"P4", b"P6") for rest in (b"\n", b"\n#", b"\n3 #")),
+        b"P6\n3 2\n#",
+    ],
+)
+def test_a_header_without_an_end_is_refused_at_once(head: bytes) -> None:
+    started = time.process_time()
+    error = failure(head + b" " * 40_000_000)
+    assert error.item_kind == "corrupt"
+    assert "no end" in error.message
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB"])
+@pytest.mark.parametrize("comment", [b"", b"# by hand\n", b"#\r# 9 9 9\n\n"])
+def test_a_long_picture_with_comments_is_read(mode: str, comment: bytes) -> None:
+    picture = noise(mode, width=800, height=800)
+    data = encoded(picture, "PPM")
+    frames = DECODER.decode(data[:3] + comment + data[3:])
+    assert np.array_equal(frames.rgb[0], np.asarray(picture.convert("RGB")))
 
 
 def test_the_limit_is_per_decoder_and_exact() -> None:

@@ -21,7 +21,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from vcache_cli.errors import MediaError, ModelError
 from vcache_cli.items import Frames, Kind
 from vcache_cli.media.losses import losses
-from vcache_cli.media.sniff import describe, format_of, sniff
+from vcache_cli.media.sniff import describe, format_of, has_pnm_header, sniff
 
 if TYPE_CHECKING:
     from typing import Final
@@ -111,6 +111,8 @@ class PillowDecoder:
         if sniff(head) is not Kind.IMAGE:
             raise MediaError(f"not a picture: looks like {describe(head)}", kind="not_media")
         found = format_of(head) or ""
+        if found == "PNM" and not has_pnm_header(data):
+            raise MediaError("its header has no end", kind="corrupt", hint=_AGAIN)
         if hint := _CONVERT.get(found):
             raise MediaError(f"{found} pictures cannot be decoded", kind="unsupported", hint=hint)
 

@@ -12,7 +12,7 @@ from vcache_cli.media.bmff import AUDIO_BRANDS, AVIF_BRANDS, HEIC_BRANDS, brands
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["claims_media", "describe", "format_of", "sniff"]
+__all__ = ["claims_media", "describe", "format_of", "has_pnm_header", "sniff"]
 
 _IMAGE_FORMATS: Final = frozenset(
     {"JPEG", "PNG", "GIF", "WebP", "AVIF", "HEIC", "TIFF", "BMP", "PNM", "ICO", "JPEG XL",
@@ -54,6 +54,10 @@ _SIGNATURES: Final = (
     ("JSON", rb"(?:\xef\xbb\xbf)?\s*(?:[{]\s*[\"}]|\[\s*[\[{\"\]0-9])"),
 )
 _COMPILED: Final = tuple((name, re.compile(sign, re.DOTALL)) for name, sign in _SIGNATURES)
+_PNM_HEADER_BYTES: Final = 65_536
+_PNM_COMMENT: Final = re.compile(rb"#[^\r\n]*(?:[\r\n]|\Z)")
+_PNM_BITS: Final = re.compile(rb"(?:\s*[^\s]+\s){3}")
+_PNM_LEVELS: Final = re.compile(rb"(?:\s*[^\s]+\s){4}")
 _TEXT: Final = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]+")
 
 _EXTENSIONS: Final = frozenset(
@@ -95,6 +99,20 @@ def describe(head: bytes) -> str:
     if not head.strip(b"\0"):
         return "nothing but zeros"
     return "text" if _TEXT.fullmatch(head) else "unknown data"
+
+
+def has_pnm_header(data: bytes) -> bool:
+    r"""False where the header of a long PNM does not end soon: Pillow reads it byte by byte.
+
+    >>> has_pnm_header(b"P6\n# by hand\n640 480\n255\n" + bytes(100_000))
+    True
+    >>> has_pnm_header(b"P6\n#" + bytes(100_000))
+    False
+    """
+    if len(data) <= _PNM_HEADER_BYTES:
+        return True
+    text = _PNM_COMMENT.sub(b"", data[:_PNM_HEADER_BYTES])
+    return (_PNM_BITS if data[1:2] in b"14" else _PNM_LEVELS).match(text) is not None
 
 
 def claims_media(path: str) -> bool:
