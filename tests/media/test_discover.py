@@ -223,6 +223,11 @@ def test_an_empty_corpus_is_an_error(
         list(sources(specs).items())
 
 
+def test_an_empty_name_is_no_source() -> None:
+    with pytest.raises(UsageError, match="an empty source"):
+        next(sources([""]).items())
+
+
 def test_a_list_names_files_and_folders_and_may_repeat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,7 @@ class Sources:
 
         Raises:
             NothingToDoError: a glob without a match (before the first item), or no item at all.
-            UsageError: a list that cannot be read (before the first item).
+            UsageError: an empty name, or a list that cannot be read (before the first item).
         """
         for spec in self.specs:
             self._check(spec)
@@ -77,6 +77,8 @@ class Sources:
             )
 
     def _check(self, spec: str) -> None:
+        if not spec:
+            raise UsageError("an empty source", hint="name a file or a folder; `.` is this folder")
         kind = _kind(spec)
         if kind == "glob" and next(matches(spec), None) is None:
             raise NothingToDoError(f"no file matches `{display_path(spec)}`")
