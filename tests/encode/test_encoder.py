@@ -209,9 +209,11 @@ def test_pixels_of_another_size_are_refused(
         load(tiny_siglip).encode([Pixels(tensors, 64)])
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_features_that_are_not_finite_are_refused(tiny_siglip: Path) -> None:
-    pixels = Pixels({"pixel_values": np.full((3, 64, 64), np.nan, np.float32)}, 64)
+@pytest.mark.parametrize("level", [np.nan, np.inf, np.finfo(np.float32).max])
+def test_features_that_are_not_finite_are_refused_without_a_warning(
+    tiny_siglip: Path, level: float
+) -> None:
+    pixels = Pixels({"pixel_values": np.full((3, 64, 64), level, np.float32)}, 64)
     with pytest.raises(EncodeError, match="expected finite `features`") as caught:
         load(tiny_siglip).encode([pixels])
     assert caught.value.item_kind == "not_finite"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.entry import Entry, Provenance
-from vcache_cli.errors import InvalidEntryError
+from vcache_cli.errors import EncodeError, InvalidEntryError
 from vcache_cli.items import Features, Kind, Pixels, Stage
 from vcache_cli.protocols import Evidence
 from vcache_cli.recipe import EncoderRecipe, Recipe
@@ -220,6 +220,24 @@ def test_features_are_stored_in_the_recipe_s_dtype_and_pixels_as_they_are() -> N
         "pixel_values": "F32",
         "image_grid_thw": "I64",
     }
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest", "beyond"), [("F16", 65519.0, 65520.0), ("BF16", 3.39e38, 3.4e38)]
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_the_stored_dtype_cannot_hold_is_refused(
+    dtype: str, largest: float, beyond: float, sign: int
+) -> None:
+    encoder = EncoderRecipe("siglip", 1, "f" * 64, "hidden", "F32", dtype)
+    recipe = replace(FEATURES, encoder=encoder)
+    fits = np.full((2, 2), sign * largest, np.float32)
+    stored = NativeTarget().tensors(recipe, Features({"features": fits}))["features"]
+    assert np.isfinite(np.asarray(stored.numpy(), np.float32)).all()
+    with pytest.raises(EncodeError, match=f"too large for {dtype}"):
+        NativeTarget().tensors(
+            recipe, Features({"features": np.full(1, sign * beyond, np.float32)})
+        )
 
 
 def test_the_target_crosses_to_a_worker() -> None:

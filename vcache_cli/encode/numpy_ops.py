@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +18,7 @@ from vcache_cli.encode.blas import blas_name, single_threaded
 from vcache_cli.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Final
 
     from numpy.typing import NDArray
@@ -57,9 +57,11 @@ class NumpyOps:
             "numpy": np.__version__,
         }
 
-    def session(self) -> AbstractContextManager[None]:
-        """One BLAS thread for each thread inside."""
-        return single_threaded()
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """One BLAS thread for each thread inside; what overflows is found by its results."""
+        with single_threaded(), np.errstate(all="ignore"):
+            yield
 
     def load(self, tensor: Tensor) -> Array:
         """float32 weights are used where they lie, others are widened."""

@@ -103,13 +103,19 @@ class EncodeBatch:
             return [_failed(batch[0], error)]
         seconds = (time.perf_counter() - started) / len(batch)
         return [
-            self._write(prepared, value, seconds)
+            self._written(prepared, value, seconds)
             for prepared, value in zip(batch, values, strict=True)
         ]
 
     def _values(self, batch: Sequence[Prepared]) -> Sequence[Pixels | Features]:
         pixels = [prepared.pixels for prepared in batch]
         return self.encoder.encode(pixels) if self.encoder else pixels
+
+    def _written(self, prepared: Prepared, value: Pixels | Features, seconds: float) -> Written:
+        try:
+            return self._write(prepared, value, seconds)
+        except EncodeError as error:
+            return _failed(prepared, error)
 
     def _write(self, prepared: Prepared, value: Pixels | Features, seconds: float) -> Written:
         if self.encoder:
