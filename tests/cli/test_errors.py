@@ -71,6 +71,12 @@ def test_ctrl_c_and_a_request_to_end_differ() -> None:
     assert explain(Terminated()).code == 143
 
 
+def test_a_thread_that_cannot_start_is_a_limit_to_raise() -> None:
+    problem = explain(RuntimeError("can't start new thread"))
+    assert problem.code == 2
+    assert "fewer --workers" in problem.hint
+
+
 def test_what_nobody_foresaw_is_internal_and_says_how_to_see_more() -> None:
     problem = explain(ZeroDivisionError("division by zero"))
     assert problem.code == 1

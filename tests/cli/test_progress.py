@@ -16,7 +16,7 @@ from vcache_cli.cli.interrupts import Interrupts
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.progress import PlainProgress, Tally, calm_counter, item_line
 from vcache_cli.cli.rich_progress import RichProgress
-from vcache_cli.errors import AccessError, NothingToDoError, UsageError
+from vcache_cli.errors import StoreFullError, NothingToDoError, UsageError
 from vcache_cli.items import MediaItem
 from vcache_cli.outcome import Failure, Outcome, Status
 
@@ -171,7 +171,7 @@ def test_events_that_cannot_be_written_are_a_usage_error() -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_events_that_find_no_space_end_the_run() -> None:
-    with pytest.raises(AccessError, match="--events"), open_events("/dev/full") as events:
+    with pytest.raises(StoreFullError, match="--events"), open_events("/dev/full") as events:
         events.write(outcome(Status.STORED))
 
 

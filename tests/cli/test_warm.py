@@ -235,6 +235,8 @@ def test_pixels_need_no_weights(
         (["media", "-m", "MODEL", "--max-errors", "x"], 2),
         (["media", "-m", "MODEL", "--max-size", "huge"], 2),
         (["media", "-m", "MODEL", "--events", "/nonexistent/x"], 2),
+        (["media", "-m", "MODEL", "--events", "/dev/full"], 13),
+        (["", "-m", "MODEL"], 2),
         (["empty", "-m", "MODEL"], 2),
         (["@absent", "-m", "MODEL"], 2),
         (["media", "-m", "MODEL", "-s", "occupied"], 16),

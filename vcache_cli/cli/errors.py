@@ -75,6 +75,9 @@ def _explained(error: BaseException) -> Problem:
     if isinstance(error, OSError) and error.errno in _ERRNO_CODES:
         code, kind, hint = _ERRNO_CODES[error.errno]
         return Problem(code, kind, _system_message(error), hint)
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        message = "the system gives this process no more threads or memory"
+        return Problem(2, "usage", message, "use fewer --workers, or raise the limit (`ulimit`)")
     return Problem(
         1,
         "internal",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vcache_cli.cli.documents import dump
-from vcache_cli.errors import AccessError, UsageError
+from vcache_cli.errors import AccessError, StoreFullError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,14 +32,17 @@ class Events:
         """One line, whole, so that who follows the file sees it at once.
 
         Raises:
-            AccessError: it cannot be written any more; better no run than one without its events.
+            StoreFullError: no space is left for it; better no run than one without its events.
+            AccessError: it cannot be written for another reason.
         """
         if self._write is None:
             return
         try:
             self._write(dump({"schema": "vcache.outcome/1", **outcome.as_json()}) + "\n")
         except OSError as error:
-            raise AccessError(f"`--events`: cannot write on: {error.strerror}") from error
+            full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+            message = f"`--events`: cannot write on: {error.strerror}"
+            raise (StoreFullError if full else AccessError)(message) from error
 
 
 @contextmanager
