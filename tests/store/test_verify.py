@@ -16,6 +16,7 @@ from vcache_cli.store.disk import DiskStore
 from vcache_cli.store.index import open_index
 from vcache_cli.store.locks import gc_lock
 from vcache_cli.store.meta import StoreRoot
+from vcache_cli.store.presence import Presence
 from vcache_cli.store.prune import PruneScope, plan_prune
 from vcache_cli.store.scan import scan_store
 from vcache_cli.store.stats import store_stats
@@ -124,6 +125,33 @@ def test_each_kind_of_damage_has_its_name(root: StoreRoot) -> None:
     assert repaired.damage_left == ()
     assert paths[4].exists()
     assert not paths[5].is_symlink()
+
+
+def test_a_link_in_place_of_a_shard_is_damage_and_is_not_followed(
+    root: StoreRoot, tmp_path: Path
+) -> None:
+    paths = fill(root, 3)
+    key, shard, outside = paths[0].stem, paths[0].parent, tmp_path / "outside"
+    assert store_stats(root, now=NOW).entries == 3
+    shard.rename(outside)
+    shard.symlink_to(outside)
+    store = DiskStore(root)
+    assert store.get(key) is None
+    assert [found.kind for found in store.findings] == ["symlink"]
+    assert (store.contains(key), Presence(root)(key)) == (False, False)
+    store.touch(key)
+    assert store_stats(root, now=NOW).entries == 2
+    plan_prune(root, PruneScope(older_than_seconds=0), now=NOW).execute()
+    assert (outside / paths[0].name).stat().st_mtime == NOW - DAY
+    report = verify_store(root)
+    assert kinds(report) == {shard.name: "symlink"}
+    assert report.damage_left == report.problems
+    assert verify_store(root, REPAIR).damage_left == ()
+    assert (outside / paths[0].name).exists()
+    assert not shard.is_symlink()
+    add(root, entry(0))
+    assert store.get(key) is not None
+    assert verify_store(root).problems == ()
 
 
 def test_the_stat_level_sees_a_file_that_changed_its_size_in_place(root: StoreRoot) -> None:

@@ -16,11 +16,12 @@ from typing import Final, Literal, Self
 from vcache_cli.entry import Entry
 from vcache_cli.errors import InvalidEntryError, UsageError, VcacheError
 from vcache_cli.store.budget import Budget
-from vcache_cli.store.files import FileOps, OsFiles, explained
+from vcache_cli.store.files import FileOps, OsFiles
 from vcache_cli.store.locks import gc_lock, write_lock
 from vcache_cli.store.meta import StoreRoot
 from vcache_cli.store.own import own_folder
 from vcache_cli.store.pool import EntryWriter
+from vcache_cli.store.presence import has_real_shards, shard_kind
 from vcache_cli.store.reader import EntryReader
 from vcache_cli.store.trust import check_trust
 from vcache_cli.store.writer import Publisher
@@ -78,6 +79,7 @@ class DiskStore:
         self._files = files or OsFiles()
         self._base = os.fspath(root.path)
         self._reader = EntryReader(self._files, root.layout)
+        self._has_real_shards = has_real_shards(root)
         self._held = contextlib.ExitStack()
         self._publisher: Publisher | None = None
         check_trust(root)
@@ -85,8 +87,7 @@ class DiskStore:
             self._held.enter_context(write_lock(root))
             self._publisher = Publisher(self._files, root)
             self._publisher.learn_shards()
-            with explained(self._files, self._base):
-                _sweep_dead_temps(root, time.time())
+            _sweep_dead_temps(root, time.time())
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles as a store that the other process opens anew, in the same mode."""
@@ -104,7 +105,7 @@ class DiskStore:
         relative = ""
         try:
             relative = self.root.layout.path_of(key)
-            path = f"{self._base}/{relative}"
+            path = self._place(relative)
             entry, used_seconds = self._reader.read_dated(path, relative)
             if self._touches:
                 self._touch_sometimes(path, used_seconds)
@@ -123,6 +124,12 @@ class DiskStore:
             self._find(key, relative, "memory", "the entry does not fit into memory")
         return None
 
+    def _place(self, relative: str) -> str:
+        path = f"{self._base}/{relative}"
+        if self._has_real_shards and shard_kind(self._files, path) == stat.S_IFLNK:
+            raise OSError(errno.ELOOP, "a link lies in the place of its shard", path)
+        return path
+
     def contains(self, key: str) -> bool:
         """True where a regular file lies in the key's place; says nothing of damage."""
         return self.stat(key) is not None
@@ -130,7 +137,10 @@ class DiskStore:
     def stat(self, key: str) -> os.stat_result | None:
         """Stat of the key's file; None where there is no regular file."""
         try:
-            facts = self._files.lstat(f"{self._base}/{self.root.layout.path_of(key)}")
+            path = f"{self._base}/{self.root.layout.path_of(key)}"
+            if self._has_real_shards and shard_kind(self._files, path) != stat.S_IFDIR:
+                return None
+            facts = self._files.lstat(path)
         except (OSError, TypeError, ValueError):
             return None
         return facts if stat.S_ISREG(facts.st_mode) else None
@@ -207,7 +217,7 @@ def _sweep_dead_temps(root: StoreRoot, now: float) -> None:
 
     Raises:
         NotAStoreError: something else lies in the place of the folder of temps.
-        OSError: that folder cannot be made.
+        AccessError, StoreFullError, OSError: that folder cannot be made.
     """
     with (
         own_folder(root, "tmp") as folder,

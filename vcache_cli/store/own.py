@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vcache_cli.errors import NotAStoreError
-from vcache_cli.store.files import DIRECTORY_FLAGS
+from vcache_cli.store.files import DIRECTORY_FLAGS, OsFiles, explained
 from vcache_cli.store.meta import vcache_dir
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.store.meta import StoreRoot
 
-__all__ = ["in_place", "open_own", "own_folder"]
+__all__ = ["in_place", "own_folder"]
 
 _FLAGS: Final = DIRECTORY_FLAGS | os.O_NOFOLLOW
 _IN_THE_WAY: Final = frozenset({errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO})
@@ -57,29 +57,29 @@ def _found(path: str) -> str:
         return "something else"
 
 
-def open_own(root: StoreRoot, name: str) -> int:
-    """A descriptor of the folder `name` in `.vcache`; each is made where it is missing.
+@contextmanager
+def own_folder(root: StoreRoot, name: str) -> Iterator[int]:
+    """A descriptor of the folder `name` in `.vcache`, while inside; made where it is missing.
 
     Raises:
         NotAStoreError: something else lies in the place of one of them.
-        OSError: it cannot be made or opened.
+        StoreFullError, AccessError, OSError: see `files.explained`.
     """
+    with explained(OsFiles(), str(root.path)):
+        fd = _open_own(root, name)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _open_own(root: StoreRoot, name: str) -> int:
     path, mode = str(vcache_dir(root.path)), root.meta.modes.directory
     own = _open_folder(path, path, None, mode)
     try:
         return _open_folder(name, f"{path}/{name}", own, mode)
     finally:
         os.close(own)
-
-
-@contextmanager
-def own_folder(root: StoreRoot, name: str) -> Iterator[int]:
-    """`open_own`, closed at the end."""
-    fd = open_own(root, name)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _open_folder(name: str, path: str, above: int | None, mode: int) -> int:

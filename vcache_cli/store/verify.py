@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import UsageError
 from vcache_cli.store.empties import empties_of
-from vcache_cli.store.files import OsFiles, explained
 from vcache_cli.store.index import open_index
 from vcache_cli.store.locks import gc_lock
 from vcache_cli.store.own import own_folder
 from vcache_cli.store.quarantine import move_to_quarantine
 from vcache_cli.store.scan import scan_store
 from vcache_cli.store.verify_beside import (
-    is_link_in_place,
     known_files,
+    links_in_place,
     server_problems,
     strangers,
 )
@@ -154,8 +153,7 @@ def verify_store(
     with ExitStack() as held:
         if chosen.repair:
             held.enter_context(gc_lock(root))
-            with explained(OsFiles(), str(root.path)):
-                held.enter_context(own_folder(root, "quarantine"))  # before all that takes long
+            held.enter_context(own_folder(root, "quarantine"))  # before all that takes long
         index = held.enter_context(open_index(root))
         run = _Verify(root, chosen, index, time.time() if now is None else now)
         return run.report(clock, on_progress or (lambda _done, _total: None))
@@ -259,18 +257,14 @@ class _Verify:
                 replace(problem, action=action) if problem.is_damage else problem
                 for problem in checked.problems
             ]
-        problems += self._links()
-        return problems
+        return [*problems, *self._links()]
 
     def _links(self) -> list[Problem]:
-        """Links where entries belong: no reader follows them, and no writer makes them."""
+        """Links where entries or shards belong: no reader follows, and no writer makes them."""
         problems = []
-        for file in self._scan.foreign:
-            if is_link_in_place(self._root, file):
-                key = self._root.layout.key_of(file.path)
-                found = Problem(file.path, "symlink", key, "a regular file", "a link")
-                action = self._move(file, found) if self._options.repair else "none"
-                problems.append(replace(found, action=action))
+        for file, found in links_in_place(self._root, self._scan):
+            action = self._move(file, found) if self._options.repair else "none"
+            problems.append(replace(found, action=action))
         return problems
 
     def _move(self, facts: FileFacts, problem: Problem) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vcache_cli.store.examine import examine_store
 from vcache_cli.store.index_schema import unpack_key
+from vcache_cli.store.presence import has_real_shards
 from vcache_cli.store.verify_entry import Problem, problem_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from vcache_cli.store.rows import FileFacts
     from vcache_cli.store.scan import Scan
 
-__all__ = ["is_link_in_place", "known_files", "server_problems", "strangers"]
+__all__ = ["known_files", "links_in_place", "server_problems", "strangers"]
 
 
 def server_problems(
@@ -43,7 +44,7 @@ def strangers(root: StoreRoot, scan: Scan, told: Collection[str]) -> list[Proble
     problems = [
         problem_of(file, "foreign_file")
         for file in scan.foreign
-        if file.path not in told and not is_link_in_place(root, file)
+        if file.path not in told and not _is_link_in_place(root, file)
     ]
     shards = {"", *(root.layout.shards or ())}
     for path, reason in scan.errors:
@@ -52,10 +53,26 @@ def strangers(root: StoreRoot, scan: Scan, told: Collection[str]) -> list[Proble
     return problems
 
 
-def is_link_in_place(root: StoreRoot, file: FileFacts) -> bool:
-    """True for a link where an entry belongs; among strangers it may be anyone's, for any use."""
+def links_in_place(root: StoreRoot, scan: Scan) -> list[tuple[FileFacts, Problem]]:
+    """Links where entries or shards belong, each with the damage that it is."""
+    found = []
+    for file in scan.foreign:
+        if _is_link_in_place(root, file):
+            key = root.layout.key_of(file.path)
+            expected = "a folder" if key is None else "a regular file"
+            found.append((file, Problem(file.path, "symlink", key, expected, "a link")))
+    return found
+
+
+def _is_link_in_place(root: StoreRoot, file: FileFacts) -> bool:
+    """True for a link where an entry, or a shard of ours, belongs.
+
+    Among strangers it may be anyone's, for any use.
+    """
     if root.layout.shards is None or not stat.S_ISLNK(file.mode):
         return False
+    if has_real_shards(root) and file.path in root.layout.shards:
+        return True
     return root.layout.key_of(file.path) is not None
 
 
