@@ -18,8 +18,6 @@ from vcache_cli.items import Features, Kind, Pixels, Stage, display_path
 from vcache_cli.tensor import Tensor
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from vcache_cli.protocols import Evidence, KeyFrom, Unit
     from vcache_cli.recipe import Recipe
 
@@ -188,7 +186,7 @@ class NativeTarget:
         return tensors
 
 
-def _check_range(name: str, array: NDArray[Any], dtype: str | None) -> None:
+def _check_range(name: str, array: Any, dtype: str | None) -> None:  # noqa: ANN401  numpy's
     limit = _TOO_LARGE.get(dtype or "")
     if limit is None or not array.size:
         return
