@@ -16,7 +16,7 @@ from vcache_cli.cli.interrupts import Interrupts
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.progress import PlainProgress, Tally, calm_counter, item_line
 from vcache_cli.cli.rich_progress import RichProgress
-from vcache_cli.errors import StoreFullError, NothingToDoError, UsageError
+from vcache_cli.errors import NothingToDoError, StoreFullError, UsageError
 from vcache_cli.items import MediaItem
 from vcache_cli.outcome import Failure, Outcome, Status
 
