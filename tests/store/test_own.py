@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.care import NOW, add, entry, make_store
-from vcache_cli.errors import NotAStoreError
+from vcache_cli.errors import AccessError, NotAStoreError
 from vcache_cli.store import DiskStore, StoreRoot, create_meta, gc_lock, write_lock
 from vcache_cli.store.runs import RunLog
 from vcache_cli.store.verify import VerifyOptions, verify_store
@@ -71,6 +72,22 @@ def test_what_lies_in_place_of_a_lock_is_named(root: StoreRoot, name: str, kind:
     lock = gc_lock if name == "gc" else write_lock
     with pytest.raises(NotAStoreError, match=f"locks/{name}: expected a file, found {kind}"):
         lock(root).__enter__()
+
+
+@pytest.mark.parametrize("name", ["runs", "locks"])
+def test_what_a_handle_refuses_is_told_by_its_whole_path(
+    root: StoreRoot, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    really = os.open
+
+    def refuse(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if dir_fd is not None and path != name:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return really(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(AccessError, match=f"{root.path}/.vcache/{name}/"):
+        WAYS[name](root)
 
 
 @pytest.mark.parametrize("kind", KINDS)

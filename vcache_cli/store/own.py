@@ -43,6 +43,7 @@ def in_place(path: str, expected: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno not in _IN_THE_WAY:
+            error.filename = path  # opened by a handle, it has but the last part
             raise
         raise NotAStoreError(
             f"{path}: expected {expected}, found {_found(path)}",

@@ -25,7 +25,7 @@ from vcache_cli.store.files import (
     write_all,
 )
 from vcache_cli.store.meta import vcache_dir
-from vcache_cli.store.own import own_folder
+from vcache_cli.store.own import in_place, own_folder
 from vcache_cli.store.owners import is_planted
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _open_log(root: StoreRoot, name: str) -> int:
     flags = (TEMP_FLAGS & ~os.O_WRONLY) | os.O_RDWR | os.O_APPEND
     if not vcache_dir(root.path).is_dir():
         write_meta(root.path, root.meta)
-    with own_folder(root, "runs") as folder:
+    with own_folder(root, "runs") as folder, in_place(str(runs_dir(root) / name), "no file"):
         fd = os.open(name, flags, 0o600, dir_fd=folder)
     os.fchmod(fd, root.meta.modes.lock)
     with suppress(OSError):  # a filesystem without locks: the run just never looks live
