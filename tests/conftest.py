@@ -11,7 +11,10 @@ import pytest
 from hypothesis import settings
 
 # No deadline: a shared machine is slow now and then, and that is no property of the code.
-settings.register_profile("ci", max_examples=200, derandomize=True, deadline=None)
+# `ci` runs each state machine 10,000 steps: of 12,000, as examples may end early.
+settings.register_profile(
+    "ci", max_examples=200, stateful_step_count=60, derandomize=True, deadline=None
+)
 settings.register_profile("dev", max_examples=25, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 

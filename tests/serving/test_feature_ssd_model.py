@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -16,8 +14,6 @@ from tests.serving.feature_case import MODEL, entries, features, image
 from tests.serving.omlx_files import file_of, read_file, rules_met, write_file
 from vcache_cli.serving import VisionFeatureSSDCache
 
-STEPS = int(os.environ.get("VCACHE_STEPS", "40"))
-EXAMPLES = int(os.environ.get("VCACHE_EXAMPLES", "15"))
 IMAGES = st.integers(0, 5)
 VALUES = st.integers(1, 1000)
 
@@ -157,8 +153,5 @@ class BoundedMachine(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
 
-_SETTINGS = settings(max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None)
 TestFeatures = FeatureMachine.TestCase
-TestFeatures.settings = _SETTINGS
 TestBounded = BoundedMachine.TestCase
-TestBounded.settings = _SETTINGS

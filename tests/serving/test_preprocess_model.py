@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -123,8 +122,6 @@ class PreprocessMachine(RuleBasedStateMachine):
 
 
 TestPreprocessMachine = PreprocessMachine.TestCase
-# 200 examples of 50 steps with the profile `ci`: 10,000 steps.
-TestPreprocessMachine.settings = settings(stateful_step_count=50)
 
 
 def test_sixteen_threads_lose_no_count_and_no_byte() -> None:

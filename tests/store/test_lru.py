@@ -13,7 +13,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -170,8 +169,6 @@ class LruMachine(RuleBasedStateMachine):
 
 
 TestLruMachine = LruMachine.TestCase
-# 200 examples of 50 steps with the profile `ci`: 10,000 steps.
-TestLruMachine.settings = settings(stateful_step_count=50)
 
 
 # --- bounds -----------------------------------------------------------------------------------
