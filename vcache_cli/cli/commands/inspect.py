@@ -97,7 +97,12 @@ def _problem(found: Sequence[Inspection]) -> Problem | None:
         return None
     first = damaged[0]
     message = f"{first.row.path}: damaged: {first.problem}"
-    return Problem(4, "damage", message, "run `vcache verify --repair`, then warm again")
+    return Problem(
+        4,
+        "damage",
+        message,
+        "run `vcache verify --repair`; then warm again, or let the server refill it",
+    )
 
 
 def _view(document: Mapping[str, Any]) -> Sequence[Block]:

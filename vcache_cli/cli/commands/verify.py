@@ -97,4 +97,6 @@ def _problem(report: VerifyReport, *, repair: bool) -> Problem | None:
     if repair:  # it could not be moved aside: say why
         message = f"{message}, {left[0].action}"
         return Problem(4, "damage", message, "correct that, or remove the file yourself")
-    return Problem(4, "damage", message, "run it with --repair, then warm again")
+    return Problem(
+        4, "damage", message, "run it with --repair; then warm again, or let the server refill it"
+    )
