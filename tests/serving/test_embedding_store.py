@@ -39,7 +39,7 @@ def cache_over(disk: DiskStore, **options: Any) -> VisionEmbeddingCache:  # noqa
     )
 
 
-def test_all_three_kinds_come_back_after_a_restart(disk: DiskStore) -> None:
+def test_beyond_pixels_and_encodings_persist_over_a_restart(disk: DiskStore) -> None:
     cache, mask = cache_over(disk), np.ones((1, 6), np.int32)
     cache.set_pixel_cache(["a"], "p", PIXELS, GRID, mask, GRID, {"sizes": GRID}, 0.125)
     cache.set_pixel_values(["a", "b"], PIXELS, GRID, 0.1)

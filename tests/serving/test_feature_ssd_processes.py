@@ -18,6 +18,9 @@ from tests.serving.feature_case import MODEL, entries, features, image, temps
 from tests.serving.feature_loop import IMAGES, LIMIT_ENTRIES
 from tests.serving.omlx_files import rules_met
 from vcache_cli.serving import VisionFeatureSSDCache
+from vcache_cli.store import StoreMeta, StoreRoot
+from vcache_cli.store.prune import PruneScope, plan_prune
+from vcache_cli.targets import OmlxLayout
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = float(os.environ.get("VCACHE_SOAK_SECONDS", "3"))
@@ -58,6 +61,15 @@ def entry_bytes(folder: Path) -> int:
     return entries(folder)[0].stat().st_size + 32
 
 
+def prune(root: Path, max_size_bytes: int) -> int:
+    """Entries that a prune beside the servers removed."""
+    store = StoreRoot(root, OmlxLayout(), StoreMeta(1, "", "omlx"))
+    plan = plan_prune(store, PruneScope(max_size_bytes=max_size_bytes), grace_seconds=0)
+    result = plan.execute()
+    assert result.failed == ()
+    return len(result.removed)
+
+
 def check_all(root: Path) -> None:
     """Every file is whole and right, and the sizes add up."""
     for path in entries(root):
@@ -72,17 +84,19 @@ def check_all(root: Path) -> None:
         np.testing.assert_array_equal(value, features(number))
 
 
-def test_two_processes_share_a_directory(tmp_path: Path) -> None:
-    """Puts, gets, removals and evictions: no wrong value, no error, sizes equal the directory."""
+def test_beyond_many_processes_share_a_directory(tmp_path: Path) -> None:
+    """Puts, gets, removals, evictions and prunes: no wrong value, no error, sizes add up."""
     faulthandler.cancel_dump_traceback_later()  # a minute here is no deadlock
     limit_bytes = LIMIT_ENTRIES * entry_bytes(tmp_path / "probe")
     root = tmp_path / "store"
     processes = [start(root, SECONDS, seed, limit_bytes) for seed in (1, 2)]
-    most = 0
+    most = pruned = 0
     watched = VisionFeatureSSDCache(root, limit_bytes)
     while any(process.poll() is None for process in processes):
         most = max(most, watched.size_bytes)
-        time.sleep(0.05)
+        pruned += prune(root, limit_bytes * 3 // 4)
+        time.sleep(0.3)
+    assert pruned > 0
     for process in processes:
         facts = said(process)
         assert facts["wrong"] == facts["errors"] == 0

@@ -85,7 +85,7 @@ def never() -> Payload:
     raise AssertionError("preprocess was called")
 
 
-def test_what_a_warm_wrote_hits_at_the_first_request_of_a_new_process(
+def test_beyond_a_persistent_tier_what_a_warm_wrote_hits_in_a_new_process(
     tmp_path: Path, media: Path, tiny_siglip: Path
 ) -> None:
     options = vcache.WarmOptions(stage=Stage.PIXELS)
