@@ -80,6 +80,7 @@ class DiskStore:
         self._base = os.fspath(root.path)
         self._reader = EntryReader(self._files, root.layout)
         self._has_real_shards = has_real_shards(root)
+        self._real_shards: set[str] = set()
         self._held = contextlib.ExitStack()
         self._publisher: Publisher | None = None
         check_trust(root)
@@ -125,9 +126,18 @@ class DiskStore:
         return None
 
     def _place(self, relative: str) -> str:
+        """Where the entry lies; its shard is looked at once, not at every get.
+
+        Raises:
+            FileNotFoundError: there is no such shard.
+            OSError: a link lies in the place of the shard.
+        """
         path = f"{self._base}/{relative}"
-        if self._has_real_shards and shard_kind(self._files, path) == stat.S_IFLNK:
-            raise OSError(errno.ELOOP, "a link lies in the place of its shard", path)
+        shard = relative.partition("/")[0]
+        if self._has_real_shards and shard not in self._real_shards:
+            if shard_kind(self._files, path) == stat.S_IFLNK:
+                raise OSError(errno.ELOOP, "a link lies in the place of its shard", path)
+            self._real_shards.add(shard)
         return path
 
     def contains(self, key: str) -> bool:
@@ -137,10 +147,7 @@ class DiskStore:
     def stat(self, key: str) -> os.stat_result | None:
         """Stat of the key's file; None where there is no regular file."""
         try:
-            path = f"{self._base}/{self.root.layout.path_of(key)}"
-            if self._has_real_shards and shard_kind(self._files, path) != stat.S_IFDIR:
-                return None
-            facts = self._files.lstat(path)
+            facts = self._files.lstat(self._place(self.root.layout.path_of(key)))
         except (OSError, TypeError, ValueError):
             return None
         return facts if stat.S_ISREG(facts.st_mode) else None
