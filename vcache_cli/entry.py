@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.quantity import format_time
 
@@ -17,16 +17,24 @@ if TYPE_CHECKING:
     from vcache_cli.items import Kind, Stage
     from vcache_cli.tensor import Tensor
 
-__all__ = ["Entry", "Provenance", "creation_time"]
+__all__ = ["Entry", "Provenance", "creation_seconds", "creation_time"]
+
+_BEYOND_CALENDARS: Final = 1e18
+"""Seconds that `format_time` clamps; an infinity it could not."""
 
 
-def creation_time() -> str:
-    """Now, as entries record it: RFC 3339 in UTC, whole seconds.
+def creation_seconds() -> float:
+    """Now, as entries record it: seconds since 1970.
 
     ``SOURCE_DATE_EPOCH`` stands in for the clock, so that equal inputs give equal bytes.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return format_time(int(epoch) if epoch.isdecimal() else time.time())
+    return float(epoch) if epoch.isdecimal() else time.time()
+
+
+def creation_time() -> str:
+    """`creation_seconds` as RFC 3339 in UTC, whole seconds."""
+    return format_time(min(creation_seconds(), _BEYOND_CALENDARS))
 
 
 @dataclass(frozen=True, slots=True)

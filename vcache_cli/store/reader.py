@@ -191,23 +191,6 @@ def _read_hashing(
         update(step)
 
 
-def _begin(files: FileOps, fd: int, size_bytes: int) -> tuple[memoryview, int]:
-    """Memory for the whole file, and how much of it has been read.
-
-    A small file is read at once: it stays in the processor's cache until it is hashed.
-    """
-    if size_bytes <= _SMALL_BYTES:
-        data = files.read(fd, size_bytes)
-        if len(data) == size_bytes:
-            return memoryview(data), size_bytes
-        buffer = empty_buffer(size_bytes)
-        buffer[: len(data)] = data
-        _fill(files, fd, buffer[len(data) :])
-        return buffer, size_bytes
-    buffer = empty_buffer(size_bytes)
-    return buffer, _fill(files, fd, buffer[:STEP_BYTES])
-
-
 def _rest(files: FileOps, fd: int, size_bytes: int) -> bytes:
     """What a read left over."""
     rest = bytearray(size_bytes)

@@ -119,11 +119,6 @@ class EntryRow:
     """Why the header says nothing: ``header``, ``key_mismatch`` or ``io_error``."""
 
     @property
-    def is_incompatible(self) -> bool:
-        """True where the file was read and is no entry of this format."""
-        return self.finding is not None and self.finding != "io_error"
-
-    @property
     def age_from_seconds(self) -> int:
         """When it came to be, seconds since 1970: as the header says, else its mtime."""
         if self.created_seconds is not None:

@@ -6,15 +6,13 @@ Stores are read and looked after; filling them needs the server's own decoding.
 from __future__ import annotations
 
 import json
-import os
 import re
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.digest import canonical_json
-from vcache_cli.entry import Entry, Provenance
+from vcache_cli.entry import Entry, Provenance, creation_seconds
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import HeaderLimits
 from vcache_cli.items import Kind, Stage, display_path
@@ -126,7 +124,7 @@ class OmlxLayout:
             "image_hash": image_hash,
             "model_name": model_name,
             "num_tensors": str(_count(entry.tensors)),
-            "created_at": entry.metadata.get("created_at") or _now(),
+            "created_at": entry.metadata.get("created_at") or str(creation_seconds()),
             "vcache.format": "1",  # so that a damaged name of the checksum is noticed
         }
         return metadata, entry.tensors
@@ -207,11 +205,6 @@ def _count(names: Iterable[str]) -> int:
     if not found or found != set(wanted):
         raise InvalidEntryError(f"tensors are not an array or a list: {sorted(found)!r:.80}")
     return len(found)
-
-
-def _now() -> str:
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return str(float(epoch) if epoch.isdecimal() else time.time())
 
 
 def _provenance_text(known: Provenance) -> str | None:
