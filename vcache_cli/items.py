@@ -19,6 +19,7 @@ __all__ = [
     "Frames",
     "Group",
     "Kind",
+    "LevelTable",
     "MediaItem",
     "Pixels",
     "Stage",
@@ -121,14 +122,53 @@ class Frames:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LevelTable:
+    """What each uint8 level of each channel stands for, where pixels are kept as levels."""
+
+    values: NDArray[np.float32]
+    """(C, 256) float32."""
+    channel_axis: int
+    """The axis of the levels along which channels alternate."""
+    channel_stride: int = 1
+    """Neighbours of one channel along it: index i belongs to channel ``i // stride % C``."""
+
+    def expand(self, levels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """The float32 values of `levels`, in the same shape."""
+        import numpy as np
+
+        shape, axis = levels.shape, self.channel_axis
+        before, after = shape[:axis], shape[axis + 1 :]
+        split = (*before, -1, len(self.values), self.channel_stride, *after)
+        apart = np.moveaxis(levels.reshape(split), axis + 1, 0)
+        expanded = np.empty(levels.shape, np.float32)
+        places = np.moveaxis(expanded.reshape(split), axis + 1, 0)
+        for values, place, channel in zip(self.values, places, apart, strict=True):
+            place[...] = values[channel]
+        return expanded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pixels:
     """What an encoder takes for one item."""
 
     tensors: Mapping[str, NDArray[Any]]
-    """By the names that the server's processor uses. `pixel_values` is float32: (C, H, W) for
-    families of one fixed size, patches (N, D) for those with a grid; no batch axis."""
+    """By the names that the server's processor uses, without its batch axis. `pixel_values` is
+    float32: (C, H, W) for families of one picture per item, tiles (T, C, H, W) for those that
+    cut it, patches (N, D) for those with a grid."""
     num_tokens: int
     """Tokens that the language model will see for this item."""
+    tables: Mapping[str, LevelTable] = field(default_factory=dict)
+    """Compact form: a tensor that has a table is uint8 levels. Encoders take none such."""
+
+    def expanded(self) -> Pixels:
+        """The same pixels with every table applied."""
+        if not self.tables:
+            return self
+        tensors = {
+            name: self.tables[name].expand(array) if name in self.tables else array
+            for name, array in self.tensors.items()
+        }
+        return Pixels(tensors, self.num_tokens)
 
     @property
     def size_bytes(self) -> int:

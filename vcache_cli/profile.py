@@ -23,6 +23,9 @@ class Profile:
     """EXIF orientation is applied, before the conversion to RGB."""
     alpha: str = "drop"
     """``drop`` (a bare conversion to RGB) or ``white`` (composited on white)."""
-    arithmetic: str = "scale-f64"
-    """How uint8 becomes float32: ``scale-f64`` is float64 x * factor, rounded to float32, then
-    float32 (x - mean) / std."""
+    processors: str = "transformers"
+    """Whose image processors: ``transformers`` (of the PIL kind), or ``mlx-vlm``, which has its
+    own for some families and takes those of transformers for the others."""
+    max_side: int | None = None
+    """Longest side, pixels, to which a larger picture is brought before the EXIF orientation
+    is applied, as oMLX does it; None: no such step."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from vcache_cli.pipeline.encoding import EncodeBatch
 from vcache_cli.protocols import Seen
 from vcache_cli.recipe import EncoderRecipe, Recipe
 from vcache_cli.targets.native import NativeTarget
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 RECIPE = Recipe(
     stage=Stage.FEATURES,
@@ -57,8 +61,17 @@ class FakePreprocessor:
 
     pixel_shape: tuple[int, int, int] | None = None
 
+    def compact(self, frames: Frames) -> Pixels:
+        return self(frames)
+
+    def processed(self, request: Sequence[Pixels]) -> dict[str, NDArray[Any]]:
+        return {"pixel_values": np.stack([each.tensors["pixel_values"] for each in request])}
+
     def num_tokens(self, width: int, height: int) -> int:
         return 1
+
+    def pixel_bytes(self, width: int, height: int, *, compact: bool = False) -> int:
+        return 12
 
 
 @dataclass

@@ -127,7 +127,19 @@ def test_a_preprocessor_can_be_sent_to_another_process() -> None:
     assert np.array_equal(copy(picture(9, 7)).tensors["pixel_values"], first)
 
 
-def test_an_unknown_arithmetic_is_refused() -> None:
-    other = Profile("other", 1, "x", ("1",), arithmetic="fused")
-    with pytest.raises(ModelError, match="unknown arithmetic `fused`"):
+def test_unknown_processors_are_refused() -> None:
+    other = Profile("other", 1, "x", ("1",), processors="torchvision")
+    with pytest.raises(ModelError, match="unknown processors `torchvision`"):
         siglip.FAMILY.preprocessor({}, other)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_compact_form_expands_to_the_same_bits(name: str) -> None:
+    made = preprocessor(name)
+    frames = picture(333, 200)
+    plain, compact = made(frames), made.compact(frames)
+    expanded = compact.expanded()
+    assert expanded.tensors["pixel_values"].tobytes() == plain.tensors["pixel_values"].tobytes()
+    assert made.pixel_bytes(333, 200) == plain.size_bytes
+    tables = sum(table.values.nbytes for table in compact.tables.values())
+    assert made.pixel_bytes(333, 200, compact=True) == compact.size_bytes + tables

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from vcache_cli.errors import EncodeError, ModelError
-from vcache_cli.items import Frames, Pixels
+from vcache_cli.items import Frames, LevelTable, Pixels
 from vcache_cli.preprocess.geometry import crop_span, resized_size
 from vcache_cli.preprocess.lookup import apply_table, value_table
 from vcache_cli.preprocess.settings import (
@@ -21,7 +21,7 @@ from vcache_cli.preprocess.settings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Final
 
     from numpy.typing import NDArray
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from vcache_cli.profile import Profile
 
 __all__ = ["FixedSizeFamily", "FixedSizePreprocessor", "family_name"]
+
+PROCESSORS: Final = ("transformers", "mlx-vlm")
+"""Whose image processors a profile may name."""
 
 MAX_RESIZED_PIXELS: Final = 178_956_970
 """A line of 1 x 100,000 pixels would grow to 224 x 22,400,000 before its middle is taken."""
@@ -90,9 +93,29 @@ class FixedSizePreprocessor:
         Raises:
             EncodeError: kind ``too_long``: a picture so thin that its resize has no end.
         """
-        levels = self._cropped(self._resized(self._composited(frames)))
+        levels = self._levels(frames)
         values = apply_table(self._table, levels)
         return Pixels({"pixel_values": values}, self._tokens(*levels.shape[:2]))
+
+    def compact(self, frames: Frames) -> Pixels:
+        """The same as uint8 levels with their table.
+
+        Raises:
+            EncodeError: see `__call__`.
+        """
+        levels = self._levels(frames)
+        planes = np.ascontiguousarray(levels.transpose(2, 0, 1))
+        table = LevelTable(self._table, channel_axis=0)
+        return Pixels(
+            {"pixel_values": planes}, self._tokens(*levels.shape[:2]), {"pixel_values": table}
+        )
+
+    def processed(self, request: Sequence[Pixels]) -> dict[str, NDArray[Any]]:
+        """`pixel_values` (N, 3, H, W) of a request's pictures, as the server's processor."""
+        return {"pixel_values": np.stack([each.tensors["pixel_values"] for each in request])}
+
+    def _levels(self, frames: Frames) -> NDArray[np.uint8]:
+        return self._cropped(self._resized(self._composited(frames)))
 
     @property
     def pixel_shape(self) -> tuple[int, int, int] | None:
@@ -108,12 +131,20 @@ class FixedSizePreprocessor:
 
     def num_tokens(self, width: int, height: int) -> int:
         """Rows of the tower's output for a picture of that size, pixels."""
+        return self._tokens(*self._final_size(width, height))
+
+    def pixel_bytes(self, width: int, height: int, *, compact: bool = False) -> int:
+        """Bytes of `pixel_values`, or of its levels with their table."""
+        high, wide = self._final_size(width, height)
+        return 3 * high * wide + 3 * 256 * 4 if compact else 3 * high * wide * 4
+
+    def _final_size(self, width: int, height: int) -> tuple[int, int]:
         if self.settings["do_resize"]:
             height, width = resized_size(height, width, self.settings["size"])
         if self.settings["do_center_crop"]:
             crop = self.settings["crop_size"]
             height, width = crop["height"], crop["width"]
-        return self._tokens(height, width)
+        return height, width
 
     def _tokens(self, height: int, width: int) -> int:
         side = int(self.settings["patch_size"])
@@ -192,10 +223,10 @@ class FixedSizeFamily:
         """The preprocessor of resolved settings.
 
         Raises:
-            ModelError: the profile's arithmetic is not known here, or gives no finite pixels.
+            ModelError: the profile's processors are not known here, or give no finite pixels.
         """
-        if profile.arithmetic != "scale-f64":
-            raise ModelError(f"profile `{profile.name}`: unknown arithmetic `{profile.arithmetic}`")
+        if profile.processors not in PROCESSORS:
+            raise ModelError(f"profile `{profile.name}`: unknown processors `{profile.processors}`")
         made = FixedSizePreprocessor(dict(settings))
         made.check()
         return made

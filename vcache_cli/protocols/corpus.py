@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from vcache_cli.checkpoint import Checkpoint
     from vcache_cli.items import Frames, Kind, MediaItem, Pixels
@@ -49,13 +51,40 @@ class Preprocessor(Protocol):
         """
         ...
 
+    def compact(self, frames: Frames) -> Pixels:
+        """The same pixels as uint8 levels with their tables where that is exact, else as above.
+
+        Raises:
+            EncodeError: the server refuses such a picture.
+        """
+        ...
+
+    def processed(self, request: Sequence[Pixels]) -> dict[str, NDArray[Any]]:
+        """What the server's own processor gives for the ordered pictures of one request.
+
+        Its names, batch axes, padding and dtypes; `request` holds expanded pixels.
+        """
+        ...
+
     @property
     def pixel_shape(self) -> tuple[int, int, int] | None:
         """(C, H, W) of what it makes of every picture; None where that depends on the picture."""
         ...
 
     def num_tokens(self, width: int, height: int) -> int:
-        """Tokens for a picture of that size, pixels, without decoding it."""
+        """Tokens for a picture of that size, pixels, without decoding it.
+
+        Raises:
+            EncodeError: the server refuses a picture of that size.
+        """
+        ...
+
+    def pixel_bytes(self, width: int, height: int, *, compact: bool = False) -> int:
+        """Bytes of the tensors for a picture of that size, pixels, without decoding it.
+
+        Raises:
+            EncodeError: the server refuses a picture of that size.
+        """
         ...
 
 
