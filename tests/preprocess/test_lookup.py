@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from vcache_cli.preprocess.lookup import apply_table, value_table
+from vcache_cli.errors import ModelError
+from vcache_cli.preprocess.lookup import DIVIDE_F32, SCALE_F32, apply_table, value_table
 
 SHARES = st.floats(0.01, 1, width=64)
 LEVELS = arrays(np.uint8, array_shapes(min_dims=2, max_dims=2, max_side=9).map(lambda s: (*s, 3)))
@@ -33,6 +35,26 @@ def test_a_table_gives_the_bits_of_direct_arithmetic(
     assert ours.dtype == np.float32
     assert ours.flags.c_contiguous
     assert np.array_equal(ours.view(np.uint32), np.ascontiguousarray(direct).view(np.uint32))
+
+
+@given(LEVELS, SHARES, SHARES, st.floats(1e-4, 1))
+def test_float32_arithmetic_gives_the_bits_of_direct_arithmetic(
+    levels: np.ndarray[Any, np.dtype[np.uint8]], mean: float, std: float, factor: float
+) -> None:
+    plain = settings(image_mean=[mean] * 3, image_std=[std] * 3, rescale_factor=factor)
+    channels = levels.astype(np.float32).transpose(2, 0, 1)
+    for arithmetic, scaled in (
+        (SCALE_F32, channels * factor),
+        (DIVIDE_F32, channels / 255.0),
+    ):
+        ours = apply_table(value_table({**plain, "arithmetic": arithmetic}), levels)
+        direct = np.ascontiguousarray((scaled - np.float32(mean)) / np.float32(std))
+        assert np.array_equal(ours.view(np.uint32), direct.view(np.uint32))
+
+
+def test_arithmetic_that_is_not_known_is_refused() -> None:
+    with pytest.raises(ModelError, match="unknown arithmetic `scale-f16`"):
+        value_table(settings(arithmetic="scale-f16"))
 
 
 def test_steps_that_are_off_do_nothing() -> None:

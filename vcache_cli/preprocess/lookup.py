@@ -10,27 +10,30 @@ from vcache_cli.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 
-__all__ = ["apply_table", "value_table"]
+__all__ = ["DIVIDE_F32", "SCALE_F32", "SCALE_F64", "apply_table", "value_table"]
+
+SCALE_F64: Final = "scale-f64"
+"""Level times factor in float64, then rounded: transformers, and where nothing is said."""
+SCALE_F32: Final = "scale-f32"
+"""Level times factor in float32: mlx-vlm's processors in numpy."""
+DIVIDE_F32: Final = "divide-f32"
+"""Level by 255 in float32, whatever the factor: mlx-vlm's InternVL."""
 
 
 def value_table(settings: Mapping[str, Any]) -> NDArray[np.float32]:
     """(3, 256) float32: the value of each level of each channel.
 
-    Rescaling is float64, rounded to float32; normalising is float32 throughout.
+    Rescaling is as ``settings["arithmetic"]`` names it; normalising is float32 throughout.
 
     Raises:
-        ModelError: a level would become infinity or NaN.
+        ModelError: a level would become infinity or NaN, or the arithmetic is not known.
     """
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # looked for at the end
-        levels = np.arange(256, dtype=np.uint8)
-        if settings["do_rescale"]:
-            values = (levels.astype(np.float64) * settings["rescale_factor"]).astype(np.float32)
-        else:
-            values = levels.astype(np.float32)
+        values = _rescaled(settings)
         table = np.repeat(values[np.newaxis], 3, axis=0)
         if settings["do_normalize"]:
             mean = np.array(settings["image_mean"], np.float32)[:, np.newaxis]
@@ -42,6 +45,20 @@ def value_table(settings: Mapping[str, Any]) -> NDArray[np.float32]:
             "or NaN; no `image_std` may be 0"
         )
     return table
+
+
+def _rescaled(settings: Mapping[str, Any]) -> NDArray[np.float32]:
+    levels = np.arange(256, dtype=np.float32)
+    if not settings["do_rescale"]:
+        return levels
+    arithmetic = settings.get("arithmetic", SCALE_F64)
+    if arithmetic == DIVIDE_F32:
+        return levels / np.float32(255)
+    if arithmetic == SCALE_F32:
+        return levels * np.float32(settings["rescale_factor"])
+    if arithmetic == SCALE_F64:
+        return (levels.astype(np.float64) * settings["rescale_factor"]).astype(np.float32)
+    raise ModelError(f"unknown arithmetic `{arithmetic}`")
 
 
 def apply_table(table: NDArray[np.float32], levels: NDArray[np.uint8]) -> NDArray[np.float32]:
