@@ -53,7 +53,8 @@ def _rescaled(settings: Mapping[str, Any]) -> NDArray[np.float32]:
         return levels
     arithmetic = settings.get("arithmetic", SCALE_F64)
     if arithmetic == DIVIDE_F32:
-        return levels / np.float32(255)
+        divided: NDArray[np.float32] = levels / np.float32(255)
+        return divided
     if arithmetic == SCALE_F32:
         return levels * np.float32(settings["rescale_factor"])
     if arithmetic == SCALE_F64:
