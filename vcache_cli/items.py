@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,7 @@ __all__ = [
     "MediaItem",
     "Pixels",
     "Stage",
+    "WarmItem",
     "display_path",
 ]
 
@@ -88,12 +89,41 @@ class MediaItem:
         """Printable name of the item."""
         return display_path(self.path)
 
+    @property
+    def files(self) -> tuple[MediaItem, ...]:
+        """The item itself; see `Group.files`."""
+        return (self,)
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """The ordered images of one request, where a server keys requests."""
 
     items: tuple[MediaItem, ...]
+
+    @property
+    def path(self) -> str:
+        """Names the group among others: its pictures' paths."""
+        return "\0".join(each.path for each in self.items)
+
+    @property
+    def source(self) -> str:
+        """Printable name of the group."""
+        return " + ".join(each.source for each in self.items)
+
+    @property
+    def explicit(self) -> bool:
+        """Always: whoever lists pictures of a request means each of them."""
+        return True
+
+    @property
+    def files(self) -> tuple[MediaItem, ...]:
+        """Its pictures, in order."""
+        return self.items
+
+
+WarmItem: TypeAlias = MediaItem | Group
+"""What enters a run, and leaves it as one Outcome."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

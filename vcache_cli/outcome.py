@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vcache_cli.items import Kind, MediaItem
+    from vcache_cli.items import Kind, WarmItem
 
 __all__ = ["Failure", "Notice", "Outcome", "Status"]
 
@@ -52,11 +52,12 @@ class Notice:
 class Outcome:
     """What became of one item. Picklable; crosses machines."""
 
-    item: MediaItem
+    item: WarmItem
     status: Status
     key: str | None = None
     """The entry's key, where one was computed: set for failed items too; `failure` decides."""
     source_sha256: str | None = None
+    """Of a group: the digest of `members_sha256`."""
     kind: Kind | None = None
     failure: Failure | None = None
     """Set where the status is ``failed`` or ``skipped``."""
@@ -65,6 +66,8 @@ class Outcome:
     bytes_written: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds spent per stage: ``digest``, ``decode``, ``preprocess``, ``encode``, ``write``."""
+    members_sha256: tuple[str, ...] = ()
+    """Digests of a group's pictures, as far as they were read."""
 
     def as_json(self) -> dict[str, Any]:
         """The fields of ``vcache.outcome/1``; unknown ones are left out."""

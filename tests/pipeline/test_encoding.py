@@ -21,7 +21,7 @@ def prepared(number: int, *, side: int = 1) -> Prepared:
     trace = Trace(MediaItem(f"{number}.jpg"), source_sha256=digest)
     key = native_key(RECIPE.stage, digest, RECIPE.digest)
     values = np.full((3, side, side), number, np.float32)
-    return Prepared(trace, key, Pixels({"pixel_values": values}, num_tokens=1))
+    return Prepared(trace, key, (Pixels({"pixel_values": values}, num_tokens=1),))
 
 
 def encode(encoder: object, store: MemoryStore) -> EncodeBatch:
@@ -42,7 +42,7 @@ def test_a_batch_holds_one_shape_and_nothing_is_lost_or_kept(
         assert waiting < 4 * batch_size
     while batch := batcher.flush():
         batches.append(batch)
-    assert all(len({item.pixels.shape_key for item in batch}) == 1 for batch in batches)
+    assert all(len({item.pixels[0].shape_key for item in batch}) == 1 for batch in batches)
     assert all(0 < len(batch) <= batch_size for batch in batches)
     paths = sorted(item.trace.item.path for batch in batches for item in batch)
     assert paths == sorted(f"{number}.jpg" for number in range(len(shapes)))

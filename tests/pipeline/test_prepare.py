@@ -47,7 +47,7 @@ def test_the_work_of_an_item_gives_the_same_in_another_process(
     assert isinstance(there, Prepared)
     assert isinstance(here, Prepared)
     assert there.key == here.key
-    pixels = [each.pixels.tensors["pixel_values"].tobytes() for each in (there, here)]
+    pixels = [each.pixels[0].tensors["pixel_values"].tobytes() for each in (there, here)]
     assert pixels[0] == pixels[1]
 
 

@@ -48,7 +48,7 @@ class WarmPlan:
             self.present += 1
         elif outcome.failure and outcome.failure.kind == NOT_STORED.kind:
             self.to_do += 1
-            self.bytes_to_read += outcome.item.stat.size_bytes if outcome.item.stat else 0
+            self.bytes_to_read += sum(f.stat.size_bytes for f in outcome.item.files if f.stat)
         else:
             self.unsupported += 1
 

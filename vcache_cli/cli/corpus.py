@@ -14,7 +14,7 @@ from vcache_cli.errors import UsageError, VcacheError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from vcache_cli.items import MediaItem
+    from vcache_cli.items import WarmItem
     from vcache_cli.protocols import Source
 
 __all__ = ["Corpus", "corpus", "count_ahead"]
@@ -35,18 +35,18 @@ class Corpus:
     ended: bool = False
     """True once the last one was given."""
 
-    def items(self) -> Iterator[MediaItem]:
+    def items(self) -> Iterator[WarmItem]:
         """The items of the part, counted."""
         for item in self.chosen():
             self.found += 1
             yield item
         self.ended = True
 
-    def chosen(self) -> Iterator[MediaItem]:
+    def chosen(self) -> Iterator[WarmItem]:
         """The items of the part, not counted."""
         return islice(self._part(), self.limit)
 
-    def _part(self) -> Iterator[MediaItem]:
+    def _part(self) -> Iterator[WarmItem]:
         if self.shard is None:
             return self.source.items()
         from vcache_cli.media import shard_of

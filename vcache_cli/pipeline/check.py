@@ -11,7 +11,7 @@ from vcache_cli.pipeline.prepare import NOT_STORED
 from vcache_cli.pipeline.summary import MAX_LISTED
 
 if TYPE_CHECKING:
-    from vcache_cli.items import MediaItem
+    from vcache_cli.items import WarmItem
     from vcache_cli.pipeline.prepare import Prepared, PrepareItem
     from vcache_cli.pipeline.triage import Triage
     from vcache_cli.protocols import Engine, Session
@@ -79,7 +79,7 @@ class CheckReport:
 
 
 def check_items(
-    items: Iterable[MediaItem], *, triage: Triage, prepare: PrepareItem, workers: Engine
+    items: Iterable[WarmItem], *, triage: Triage, prepare: PrepareItem, workers: Engine
 ) -> Iterator[Outcome]:
     """The Outcome of each item: ``present``, ``failed``, or ``skipped`` with the reason.
 
@@ -97,7 +97,7 @@ def check_items(
             yield from _taken(session, wait=True)
 
 
-def _taken(session: Session[MediaItem, Prepared | Outcome], *, wait: bool) -> Iterator[Outcome]:
+def _taken(session: Session[WarmItem, Prepared | Outcome], *, wait: bool) -> Iterator[Outcome]:
     for result in session.take(wait=wait):
         if not isinstance(result, Outcome):
             raise TypeError("an item went beyond its key")

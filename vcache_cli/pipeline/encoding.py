@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from vcache_cli.entry import Entry, Provenance, creation_time
 from vcache_cli.errors import EncodeError
 from vcache_cli.outcome import Outcome
+from vcache_cli.protocols import GroupTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from vcache_cli.pipeline.prepare import Prepared
     from vcache_cli.protocols import Encoder, WarmTarget
     from vcache_cli.recipe import Recipe
+    from vcache_cli.tensor import Tensor
+
+    Values: TypeAlias = list[Pixels] | list[Features]
 
 __all__ = ["Batcher", "EncodeBatch", "Written"]
 
@@ -56,7 +60,7 @@ class Batcher:
 
     def add(self, prepared: Prepared) -> list[Prepared] | None:
         """A batch that is now full, or the fullest one where too many items wait."""
-        shape = prepared.pixels.shape_key
+        shape = _shape(prepared)
         batch = self._open.setdefault(shape, [])
         batch.append(prepared)
         self._waiting += 1
@@ -107,32 +111,50 @@ class EncodeBatch:
             for prepared, value in zip(batch, values, strict=True)
         ]
 
-    def _values(self, batch: Sequence[Prepared]) -> Sequence[Pixels | Features]:
-        pixels = [prepared.pixels for prepared in batch]
-        return self.encoder.encode(pixels) if self.encoder else pixels
+    def _values(self, batch: Sequence[Prepared]) -> list[Values]:
+        """Of each prepared one, the values of its pictures."""
+        if self.encoder is None:
+            return [list(prepared.pixels) for prepared in batch]
+        if all(len(prepared.pixels) == 1 for prepared in batch):
+            features = self.encoder.encode([prepared.pixels[0] for prepared in batch])
+            return [[each] for each in features]
+        # Pictures of a request may differ in shape: each is a batch of its own.
+        return [[self.encoder.encode([p])[0] for p in prepared.pixels] for prepared in batch]
 
-    def _written(self, prepared: Prepared, value: Pixels | Features, seconds: float) -> Written:
+    def _written(self, prepared: Prepared, value: Values, seconds: float) -> Written:
         try:
             return self._write(prepared, value, seconds)
         except EncodeError as error:
             return _failed(prepared, error)
 
-    def _write(self, prepared: Prepared, value: Pixels | Features, seconds: float) -> Written:
+    def _write(self, prepared: Prepared, value: Values, seconds: float) -> Written:
         if self.encoder:
             prepared.trace.spend("encode", seconds)
         provenance = replace(
             self.provenance,
             source_sha256=prepared.trace.source_sha256,
             kind=prepared.trace.kind,
-            num_tokens=value.num_tokens,
+            num_tokens=sum(each.num_tokens for each in value),
             created=creation_time(),
         )
-        tensors = self.target.tensors(self.recipe, value)
-        entry = Entry(prepared.key, self.recipe.stage, tensors, provenance)
+        tensors = self._tensors(value)
+        entry = Entry(prepared.key, self.recipe.stage, tensors, provenance, prepared.metadata)
         written = Written(prepared, entry, submitted_at=time.perf_counter())
         future = self.submit(entry)
         future.add_done_callback(lambda _: written.ended_at.append(time.perf_counter()))
         return replace(written, future=future)
+
+    def _tensors(self, value: Values) -> dict[str, Tensor]:
+        if len(value) == 1:
+            return self.target.tensors(self.recipe, value[0])
+        if not isinstance(self.target, GroupTarget):
+            raise TypeError(f"target `{self.target.name}` has no entries of groups")
+        return self.target.group_tensors(self.recipe, value)
+
+
+def _shape(prepared: Prepared) -> object:
+    """What a batch has in common; a group stands alone."""
+    return prepared.pixels[0].shape_key if len(prepared.pixels) == 1 else prepared.key
 
 
 def _failed(prepared: Prepared, error: EncodeError | MemoryError) -> Written:

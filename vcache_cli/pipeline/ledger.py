@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from vcache_cli.items import FileStat, Kind
+from vcache_cli.items import FileStat, Group, Kind
 from vcache_cli.outcome import Failure, Outcome, Status
 from vcache_cli.protocols import Memo, Seen
 
@@ -69,12 +69,19 @@ class Notebook:
         if digest and failure and outcome.status is not Status.SKIPPED:
             self.ledger.remember_failure(digest, self.context, failure)
         if digest and outcome.key and not failure:
-            self.ledger.add_source(outcome.key, outcome.item.absolute_path)
+            for each in outcome.item.files:
+                self.ledger.add_source(outcome.key, each.absolute_path)
             if not self.keys_by_digest:
                 self.ledger.remember_known(digest, self.context, outcome.key)
         self._commit_sometimes()
 
     def _write_unchanged(self, outcome: Outcome) -> None:
+        if isinstance(outcome.item, Group):
+            for each, digest in zip(outcome.item.items, outcome.members_sha256, strict=False):
+                if each.stat is not None:
+                    seen = Seen(digest, Kind.IMAGE)
+                    self.ledger.remember_unchanged(each.absolute_path, each.stat, seen)
+            return
         if outcome.item.stat is None or outcome.kind is None:
             return
         if outcome.kind is Kind.IMAGE and not outcome.source_sha256:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from vcache_cli.digest import digest_bytes
+from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.errors import EncodeError, ItemError, MediaError
-from vcache_cli.items import Kind
+from vcache_cli.items import Group, Kind
 from vcache_cli.media import claims_media, describe, notice_text, read_if
 from vcache_cli.outcome import Failure, Notice, Outcome, Status
 from vcache_cli.pipeline.trace import Trace
-from vcache_cli.protocols import Evidence
+from vcache_cli.protocols import Annotator, Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
-    from vcache_cli.items import Frames, MediaItem, Pixels
+    from vcache_cli.items import Frames, MediaItem, Pixels, WarmItem
     from vcache_cli.protocols import Decoder, KeyFrom, Preprocessor, WarmTarget
     from vcache_cli.recipe import Recipe
 
@@ -42,16 +43,19 @@ _MAX_DIGEST_BYTES: Final = 64 * 1024**2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """An item that is ready to be encoded."""
+    """An item or a group that is ready to be encoded."""
 
     trace: Trace
     key: str
-    pixels: Pixels
+    pixels: tuple[Pixels, ...]
+    """Of each of its pictures, in order."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """What the target's file says beside its tensors."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrepareItem:
-    """Takes one item from its path to Pixels, or to an Outcome where it ends earlier."""
+    """Takes an item or a group from its path to Pixels, or to an Outcome where it ends earlier."""
 
     recipe: Recipe
     target: WarmTarget
@@ -63,10 +67,12 @@ class PrepareItem:
     only_key: bool = False
     """End each item once its key is known: `check` asks for presence alone."""
 
-    def __call__(self, item: MediaItem) -> Prepared | Outcome:
+    def __call__(self, item: WarmItem) -> Prepared | Outcome:
         """Prepared, or the Outcome of an item that is present, skipped or failed."""
         trace = Trace(item)
         try:
+            if isinstance(item, Group):
+                return self._prepare_group(item, trace)
             return self._prepare(item, trace)
         except ItemError as error:
             return trace.fail(error)
@@ -78,23 +84,63 @@ class PrepareItem:
     def _prepare(self, item: MediaItem, trace: Trace) -> Prepared | Outcome:
         with trace.step("digest"):
             data = self._read(item, trace)
-        if data is None:
+        if data is None or trace.source_sha256 is None:
             return self._end_unread(item, trace)
-        found = self._settle("digest", trace)
+        evidence = Evidence(trace.source_sha256)
+        found = self._settle("digest", trace, evidence)
         if found:
             return found
-        with trace.step("decode"):
-            frames = self._decode(data, trace)
+        evidence = replace(evidence, frames=self._decode(data, trace))
         del data  # the encoded bytes are not needed beside the pixels
-        found = self._settle("frames", trace, frames=frames)
+        found = self._settle("frames", trace, evidence)
         if found:
             return found
+        evidence = self._with_pixels(evidence, trace)
+        return self._settle("pixels", trace, evidence) or self._prepared(trace, evidence)
+
+    def _prepare_group(self, group: Group, trace: Trace) -> Prepared | Outcome:
+        """As for an item, each step for all pictures; what fails one fails the request."""
+        pictures = [self._picture(item, trace) for item in group.items]
+        trace.kind, trace.members_sha256 = Kind.IMAGE, tuple(p.source_sha256 for p in pictures)
+        trace.source_sha256 = digest_json(list(trace.members_sha256))
+        evidence = Evidence(trace.source_sha256, members=tuple(pictures))
+        found = self._settle("digest", trace, evidence) or self._settle("frames", trace, evidence)
+        if found:
+            return found
+        pictures = [self._with_pixels(each, trace) for each in pictures]
+        evidence = replace(evidence, members=tuple(pictures))
+        return self._settle("pixels", trace, evidence) or self._prepared(trace, evidence)
+
+    def _picture(self, item: MediaItem, trace: Trace) -> Evidence:
+        """One decoded picture of a group.
+
+        Raises:
+            ItemError: it cannot be had; the message names it.
+        """
+        part = Trace(item)
+        with _named(item), trace.step("digest"):
+            data = self._read(item, part)
+            if data is None or part.source_sha256 is None:
+                raise MediaError(NOT_MEDIA.message, kind=NOT_MEDIA.kind)
+        with _named(item):
+            frames = self._decode(data, trace)
+        trace.bytes_read += part.bytes_read
+        return Evidence(part.source_sha256, frames)
+
+    def _with_pixels(self, evidence: Evidence, trace: Trace) -> Evidence:
+        if evidence.frames is None:
+            raise TypeError("a picture was not decoded")
         with trace.step("preprocess"):
-            pixels = self.preprocessor(frames)
-        found = self._settle("pixels", trace, frames=frames, pixels=pixels)
-        if found or trace.key is None:
-            return found or trace.end(Status.FAILED)
-        return Prepared(trace, trace.key, pixels)
+            return replace(evidence, pixels=self.preprocessor(evidence.frames))
+
+    def _prepared(self, trace: Trace, evidence: Evidence) -> Prepared | Outcome:
+        pixels = tuple(each.pixels for each in evidence.pictures if each.pixels)
+        if trace.key is None:
+            return trace.end(Status.FAILED)
+        metadata: Mapping[str, str] = {}
+        if isinstance(self.target, Annotator):
+            metadata = self.target.metadata(self.recipe, evidence)
+        return Prepared(trace, trace.key, pixels, metadata)
 
     def _read(self, item: MediaItem, trace: Trace) -> bytes | None:
         """The bytes of a picture; None where the item ends here as no picture."""
@@ -125,23 +171,26 @@ class PrepareItem:
         return trace.end(Status.SKIPPED, reason)
 
     def _decode(self, data: bytes, trace: Trace) -> Frames:
-        frames = self.decoder.decode(data)
-        trace.notices = tuple(Notice(kind, notice_text(kind)) for kind in frames.warnings)
+        with trace.step("decode"):
+            frames = self.decoder.decode(data)
+        trace.notices += tuple(Notice(kind, notice_text(kind)) for kind in frames.warnings)
         return frames
 
-    def _settle(
-        self,
-        step: KeyFrom,
-        trace: Trace,
-        *,
-        frames: Frames | None = None,
-        pixels: Pixels | None = None,
-    ) -> Outcome | None:
+    def _settle(self, step: KeyFrom, trace: Trace, evidence: Evidence) -> Outcome | None:
         """After the step from which the target's key comes: ask the store."""
-        if self.target.key_from != step or trace.source_sha256 is None:
+        if self.target.key_from != step:
             return None
-        evidence = Evidence(trace.source_sha256, frames, pixels)
         trace.key = self.target.key(self.recipe, evidence)
         if self.present(trace.key):
             return trace.end(Status.PRESENT)
         return trace.end(Status.SKIPPED, NOT_STORED) if self.only_key else None
+
+
+@contextmanager
+def _named(item: MediaItem) -> Iterator[None]:
+    """What goes wrong with one picture of a group is told with its name."""
+    try:
+        yield
+    except ItemError as error:
+        message = f"{item.source}: {error.message}"
+        raise type(error)(message, kind=error.item_kind, hint=error.hint) from error

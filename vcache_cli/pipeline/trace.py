@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vcache_cli.errors import ItemError
-    from vcache_cli.items import Kind, MediaItem
+    from vcache_cli.items import Kind, WarmItem
 
 __all__ = ["Trace", "failure_of"]
 
@@ -33,7 +33,7 @@ def failure_of(error: ItemError, stage: str) -> Failure:
 class Trace:
     """The growing knowledge of one item. Used by one thread at a time."""
 
-    item: MediaItem
+    item: WarmItem
     stage: str = "digest"
     """The step under way."""
     source_sha256: str | None = None
@@ -43,6 +43,7 @@ class Trace:
     bytes_read: int = 0
     bytes_written: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    members_sha256: tuple[str, ...] = ()
 
     @contextmanager
     def step(self, stage: str) -> Iterator[None]:
@@ -71,6 +72,7 @@ class Trace:
             bytes_read=self.bytes_read,
             bytes_written=self.bytes_written,
             seconds=dict(self.seconds),
+            members_sha256=self.members_sha256,
         )
 
     def fail(self, error: ItemError) -> Outcome:

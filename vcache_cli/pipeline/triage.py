@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vcache_cli.items import Kind
+from vcache_cli.digest import digest_json
+from vcache_cli.items import Group, Kind
 from vcache_cli.outcome import Outcome, Status
 from vcache_cli.pipeline.prepare import NOT_MEDIA, VIDEO_SKIPPED
-from vcache_cli.protocols import Evidence
+from vcache_cli.protocols import Evidence, Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from vcache_cli.items import MediaItem
-    from vcache_cli.protocols import Memo, Seen, WarmTarget
+    from vcache_cli.items import MediaItem, WarmItem
+    from vcache_cli.protocols import Memo, WarmTarget
     from vcache_cli.recipe import Recipe
 
 __all__ = ["Triage"]
@@ -32,17 +33,26 @@ class Triage:
     present: Callable[[str], bool]
     retry_errors: bool = False
 
-    def __call__(self, item: MediaItem) -> Outcome | None:
-        """The Outcome of an item whose file need not be opened; None for any other."""
-        seen = self.memo.unchanged(item.absolute_path, item.stat) if item.stat else None
+    def __call__(self, item: WarmItem) -> Outcome | None:
+        """The Outcome of an item whose files need not be opened; None for any other."""
+        files = [self._seen(each) for each in item.files]
+        seen = files[0]
+        if isinstance(item, Group):
+            seen, members = _together(files), tuple(s.source_sha256 for s in files if s)
+        else:
+            members = ()
         if seen is None:
             return None
         if not seen.source_sha256:
             reason = VIDEO_SKIPPED if seen.kind is Kind.VIDEO else NOT_MEDIA
             return Outcome(item, Status.SKIPPED, kind=seen.kind, failure=reason)
-        return self._present(item, seen) or self._failed_before(item, seen)
+        found = self._present(item, seen) or self._failed_before(item, seen)
+        return replace(found, members_sha256=members) if found else None
 
-    def _failed_before(self, item: MediaItem, seen: Seen) -> Outcome | None:
+    def _seen(self, item: MediaItem) -> Seen | None:
+        return self.memo.unchanged(item.absolute_path, item.stat) if item.stat else None
+
+    def _failed_before(self, item: WarmItem, seen: Seen) -> Outcome | None:
         if self.retry_errors:
             return None
         failure = self.memo.failed(seen.source_sha256, self.context)
@@ -56,7 +66,7 @@ class Triage:
             failure=failure,
         )
 
-    def _present(self, item: MediaItem, seen: Seen) -> Outcome | None:
+    def _present(self, item: WarmItem, seen: Seen) -> Outcome | None:
         if seen.kind is not Kind.IMAGE:
             return None
         key = self.key_of(seen)
@@ -71,3 +81,9 @@ class Triage:
         if self.target.key_from == "digest":
             return self.target.key(self.recipe, Evidence(seen.source_sha256))
         return self.memo.known(seen.source_sha256, self.context)
+
+
+def _together(files: Sequence[Seen | None]) -> Seen | None:
+    """A group as seen before; None where one of its files was not, or is no picture."""
+    digests = [each.source_sha256 for each in files if each and each.source_sha256]
+    return Seen(digest_json(digests), Kind.IMAGE) if len(digests) == len(files) else None

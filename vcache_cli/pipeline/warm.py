@@ -18,7 +18,7 @@ from vcache_cli.pipeline.prepare import Prepared, PrepareItem
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
-    from vcache_cli.items import MediaItem
+    from vcache_cli.items import WarmItem
     from vcache_cli.pipeline.triage import Triage
     from vcache_cli.protocols import Engine, Session
 
@@ -73,7 +73,7 @@ class WarmPass:
         self.error = self.error or error
         self.stop()
 
-    def run(self, items: Iterable[MediaItem]) -> Generator[Outcome]:
+    def run(self, items: Iterable[WarmItem]) -> Generator[Outcome]:
         """The Outcome of each item, as it is known."""
         parts = self._parts
         with (
@@ -90,7 +90,7 @@ class WarmPass:
             yield from self._drain(prepare, encode)
         parts.ledger.commit()
 
-    def _until_stopped(self, items: Iterable[MediaItem]) -> Iterator[MediaItem]:
+    def _until_stopped(self, items: Iterable[WarmItem]) -> Iterator[WarmItem]:
         iterator = iter(items)
         while not self._stopping.is_set():
             started = time.perf_counter()
@@ -102,7 +102,7 @@ class WarmPass:
 
     def _move(
         self,
-        prepare: Session[MediaItem, Prepared | Outcome],
+        prepare: Session[WarmItem, Prepared | Outcome],
         encode: Session[list[Prepared], list[Written]],
         *,
         wait: bool,
@@ -118,7 +118,7 @@ class WarmPass:
 
     def _drain(
         self,
-        prepare: Session[MediaItem, Prepared | Outcome],
+        prepare: Session[WarmItem, Prepared | Outcome],
         encode: Session[list[Prepared], list[Written]],
     ) -> Iterator[Outcome]:
         while prepare.pending:

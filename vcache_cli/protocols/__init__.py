@@ -10,7 +10,9 @@ from vcache_cli.protocols.care import Examiner, ServerFinding, ServerView, Store
 from vcache_cli.protocols.compute import Backend, Encoder, Engine, Session, Tower, TowerPlan
 from vcache_cli.protocols.corpus import Decoder, Family, Preprocessor, Source
 from vcache_cli.protocols.storage import (
+    Annotator,
     Evidence,
+    GroupTarget,
     KeyFrom,
     Layout,
     Memo,
@@ -23,6 +25,7 @@ from vcache_cli.protocols.storage import (
 )
 
 __all__ = [
+    "Annotator",
     "Backend",
     "Decoder",
     "Encoder",
@@ -30,6 +33,7 @@ __all__ = [
     "Evidence",
     "Examiner",
     "Family",
+    "GroupTarget",
     "KeyFrom",
     "Layout",
     "Memo",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vcache_cli.checkpoint import Checkpoint
-    from vcache_cli.items import Frames, Kind, MediaItem, Pixels
+    from vcache_cli.items import Frames, Kind, Pixels, WarmItem
     from vcache_cli.profile import Profile
 
 __all__ = ["Decoder", "Family", "Preprocessor", "Source"]
@@ -19,8 +19,8 @@ __all__ = ["Decoder", "Family", "Preprocessor", "Source"]
 class Source(Protocol):
     """Items of a corpus, streamed: work starts on the first before the last is found."""
 
-    def items(self) -> Iterator[MediaItem]:
-        """Each item once per name; order is deterministic for an unchanged corpus."""
+    def items(self) -> Iterator[WarmItem]:
+        """Each item or group once per name; in one order for an unchanged corpus."""
         ...
 
 

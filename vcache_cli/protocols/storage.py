@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from vcache_cli.entry import Entry
     from vcache_cli.header import HeaderLimits
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from vcache_cli.tensor import Tensor
 
 __all__ = [
+    "Annotator",
     "Evidence",
+    "GroupTarget",
     "KeyFrom",
     "Layout",
     "Memo",
@@ -42,6 +44,13 @@ class Evidence:
     source_sha256: str
     frames: Frames | None = None
     pixels: Pixels | None = None
+    members: tuple[Evidence, ...] = ()
+    """Of a group: what is known of each of its pictures, in order; the fields above are None."""
+
+    @property
+    def pictures(self) -> tuple[Evidence, ...]:
+        """The pictures that the entry is of: the item itself, or the group's."""
+        return self.members or (self,)
 
 
 class Layout(Protocol):
@@ -164,6 +173,26 @@ class WarmTarget(Target, Protocol):
 
     def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:
         """The tensors to store, by the consumer's names and in the recipe's stored dtype."""
+        ...
+
+
+@runtime_checkable
+class GroupTarget(WarmTarget, Protocol):
+    """A target that can also hold the ordered pictures of one request as one entry."""
+
+    def group_tensors(
+        self, recipe: Recipe, values: Sequence[Pixels] | Sequence[Features]
+    ) -> dict[str, Tensor]:
+        """As `tensors`, of a request's pictures in order."""
+        ...
+
+
+@runtime_checkable
+class Annotator(Protocol):
+    """A target whose files say more of a picture than its tensors. A capability of `Target`."""
+
+    def metadata(self, recipe: Recipe, evidence: Evidence) -> Mapping[str, str]:
+        """Fields of the file by the consumer's names; `evidence` is complete."""
         ...
 
 
