@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
-from vcache_cli.errors import EncodeError, ModelError
+from vcache_cli.errors import ModelError
 from vcache_cli.items import Frames, LevelTable, Pixels
 from vcache_cli.preprocess.geometry import crop_span, resized_size
+from vcache_cli.preprocess.levels import first_frame, resized
 from vcache_cli.preprocess.lookup import apply_table, value_table
 from vcache_cli.preprocess.settings import (
     check_type,
@@ -33,9 +33,6 @@ __all__ = ["FixedSizeFamily", "FixedSizePreprocessor", "family_name"]
 
 PROCESSORS: Final = ("transformers", "mlx-vlm")
 """Whose image processors a profile may name."""
-
-MAX_RESIZED_PIXELS: Final = 178_956_970
-"""A line of 1 x 100,000 pixels would grow to 224 x 22,400,000 before its middle is taken."""
 
 
 def family_name(config: Mapping[str, Any], *, known: Collection[str] = ("clip", "siglip")) -> str:
@@ -115,7 +112,8 @@ class FixedSizePreprocessor:
         return {"pixel_values": np.stack([each.tensors["pixel_values"] for each in request])}
 
     def _levels(self, frames: Frames) -> NDArray[np.uint8]:
-        return self._cropped(self._resized(self._composited(frames)))
+        rgb = first_frame(frames, convert=self.settings["do_convert_rgb"])
+        return self._cropped(self._resized(rgb))
 
     @property
     def pixel_shape(self) -> tuple[int, int, int] | None:
@@ -150,27 +148,11 @@ class FixedSizePreprocessor:
         side = int(self.settings["patch_size"])
         return (height // side) * (width // side) + int(self.settings["extra_tokens"])
 
-    def _composited(self, frames: Frames) -> NDArray[np.uint8]:
-        """The first frame, its transparent colour on white as the server's conversion does it."""
-        rgb: NDArray[np.uint8] = frames.rgb[0]
-        if frames.key_rgb is None or not self.settings["do_convert_rgb"]:
-            return rgb
-        is_key = (rgb == np.array(frames.key_rgb, np.uint8)).all(axis=2, keepdims=True)
-        composited: NDArray[np.uint8] = np.where(is_key, np.uint8(255), rgb)
-        return composited
-
     def _resized(self, rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
         if not self.settings["do_resize"]:
             return rgb
         height, width = resized_size(rgb.shape[0], rgb.shape[1], self.settings["size"])
-        if height * width > MAX_RESIZED_PIXELS or 0 in {height, width}:
-            raise EncodeError(
-                f"{rgb.shape[1]} x {rgb.shape[0]} pixels would become {width} x {height}",
-                kind="too_long",
-                hint="crop the picture, or exclude it",
-            )
-        picture = Image.fromarray(rgb).resize((width, height), self.settings["resample"])
-        return np.asarray(picture)
+        return resized(rgb, height, width, self.settings["resample"])
 
     def _cropped(self, levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         if not self.settings["do_center_crop"]:

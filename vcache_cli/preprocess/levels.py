@@ -1,0 +1,52 @@
+"""Steps that keep a picture in uint8: what comes before its table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image
+
+from vcache_cli.errors import EncodeError
+
+if TYPE_CHECKING:
+    from typing import Final
+
+    from numpy.typing import NDArray
+
+    from vcache_cli.items import Frames
+
+__all__ = ["first_frame", "resized"]
+
+MAX_RESIZED_PIXELS: Final = 178_956_970
+"""A line of 1 x 100,000 pixels would grow to 224 x 22,400,000 before its middle is taken."""
+
+
+def first_frame(frames: Frames, *, convert: bool) -> NDArray[np.uint8]:
+    """(H, W, 3) of the first frame.
+
+    Args:
+        convert: the server's image processor converts to RGB, and thereby puts on white what a
+            transparent colour still marks.
+    """
+    rgb: NDArray[np.uint8] = frames.rgb[0]
+    if frames.key_rgb is None or not convert:
+        return rgb
+    is_key = (rgb == np.array(frames.key_rgb, np.uint8)).all(axis=2, keepdims=True)
+    composited: NDArray[np.uint8] = np.where(is_key, np.uint8(255), rgb)
+    return composited
+
+
+def resized(levels: NDArray[np.uint8], height: int, width: int, resample: int) -> NDArray[np.uint8]:
+    """(height, width, 3) of (H, W, 3) `levels`, by Pillow's filter `resample`.
+
+    Raises:
+        EncodeError: kind ``too_long``: a picture so thin that its resize has no end.
+    """
+    if height * width > MAX_RESIZED_PIXELS or 0 in {height, width}:
+        raise EncodeError(
+            f"{levels.shape[1]} x {levels.shape[0]} pixels would become {width} x {height}",
+            kind="too_long",
+            hint="crop the picture, or exclude it",
+        )
+    return np.asarray(Image.fromarray(levels).resize((width, height), resample))
