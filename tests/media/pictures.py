@@ -57,6 +57,7 @@ SAMPLES: dict[str, bytes] = {
     "avif": encoded(noise(), "AVIF"),
     "tiff": encoded(noise(), "TIFF"),
     "tiff-lzw": encoded(noise(), "TIFF", compression="tiff_lzw"),
+    "tiff-big-endian": encoded(deep_grey(3000).convert("I").convert("I;16B"), "TIFF"),
     "tiff-pages": encoded(noise(), "TIFF", save_all=True, append_images=[noise()]),
     "bmp": encoded(noise(), "BMP"),
     "ppm": encoded(noise(), "PPM"),

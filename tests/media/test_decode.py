@@ -99,6 +99,7 @@ LOSSES = {
     "key-not-used": (encoded(noise("L").point(lambda level: level // 2), "PNG", transparency=255),
                      ()),
     "deep": (encoded(deep_grey(3000), "PNG"), ("grey16_clipped",)),
+    "deep-big-endian": (SAMPLES["tiff-big-endian"], ("grey16_clipped",)),
     "deep-but-dark": (encoded(deep_grey(255), "PNG"), ()),
     "cmyk": (encoded(noise("CMYK"), "JPEG"), ("cmyk_converted",)),
     "gif": (encoded(noise(), "GIF", **PAIR), ("animation_first_frame",)),

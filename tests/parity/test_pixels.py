@@ -6,25 +6,24 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from tests.parity.fixtures import Fixtures, differing
+from tests.parity.tally import Tally
 from vcache_cli import media
 from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.errors import EncodeError, ItemError
 from vcache_cli.items import Frames
 from vcache_cli.preprocess import FixedSizeFamily, clip, siglip
 from vcache_cli.preprocess.profiles import TRANSFORMERS_PIL_5 as PROFILE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 pytestmark = [
     pytest.mark.parity,
@@ -33,12 +32,6 @@ pytestmark = [
 
 CORPUS_COUNT = 60
 DECODER = media.PillowDecoder(PROFILE)
-
-SIZES = (
-    *((1, 1), (1, 300), (300, 1), (10, 2000), (2000, 10), (333, 777), (777, 333), (224, 224)),
-    *((225, 223), (63, 64), (64, 65), (500, 334), (334, 500), (31, 33), (2, 3), (641, 480)),
-)
-"""Width and height, pixels: thin, odd, already right, and one off."""
 
 SIGLIP = {"image_processor_type": "SiglipImageProcessor"}
 CLIP = {"image_processor_type": "CLIPImageProcessor"}
@@ -88,28 +81,6 @@ VARIANTS: dict[str, tuple[FixedSizeFamily, dict[str, Any]]] = {
 }
 
 
-class Tally:
-    """Counts of a session, printed when it ends."""
-
-    def __init__(self) -> None:
-        self.cases = 0
-        self.values = 0
-        self.differing = 0
-        self.pictures = 0
-        self.decoded_differently = 0
-
-
-@pytest.fixture(scope="module")
-def tally() -> Iterator[Tally]:
-    counts = Tally()
-    yield counts
-    print(
-        f"\npixels: {counts.cases} (settings, picture) cases, {counts.values} values, "
-        f"{counts.differing} differ; "
-        f"decode: {counts.pictures} (loader, picture) cases, {counts.decoded_differently} differ"
-    )
-
-
 def load_script(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
@@ -121,64 +92,23 @@ def load_script(path: Path) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Sample media, a generated corpus of many formats, and pictures of awkward sizes."""
+def pictures(fixtures: Fixtures, tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Frames]:
+    """The fixtures, sample media, and a generated corpus of many formats, decoded."""
     samples = Path(__file__).parents[2] / "samples"
-    folder = tmp_path_factory.mktemp("pictures")
     make = load_script(samples / "make_samples.py")
-    corpus: list[Path] = make.make_corpus(folder / "corpus", count=CORPUS_COUNT, seed=7)
-    rng = np.random.default_rng(11)
-    for width, height in SIZES:
-        levels = rng.integers(0, 256, (height, width, 3), np.uint8)
-        path = folder / f"{width}x{height}.png"
-        Image.fromarray(levels).save(path)
-        corpus.append(path)
-    good = [path for path in (samples / "media").rglob("*") if path.is_file()]
-    found = sorted([*good, *corpus, *awkward(folder)])
-    return [path for path in found if media.sniff(path.read_bytes()[:64]) == "image"]
+    folder = tmp_path_factory.mktemp("corpus")
+    corpus: list[Path] = make.make_corpus(folder, count=CORPUS_COUNT, seed=7)
+    files = [path for path in (samples / "media").rglob("*") if path.is_file()]
+    found = [path for path in sorted([*files, *corpus]) if is_image(path)]
+    shared = fixtures.frames(PROFILE)
+    return {
+        **{path: DECODER.decode(path.read_bytes()) for path in found},
+        **{path: shared[name] for name, path in fixtures.files.items()},
+    }
 
 
-def awkward(folder: Path) -> Iterator[Path]:
-    """The modes and orientations on which loaders are known to disagree."""
-    levels = np.random.default_rng(3).integers(0, 256, (45, 70, 4), np.uint8)
-    rgba = Image.fromarray(levels)
-    for orientation in range(1, 9):
-        exif = Image.Exif()
-        exif[0x0112] = orientation
-        for ending in ("jpg", "png", "webp", "tiff"):
-            path = folder / f"exif-{orientation}.{ending}"
-            rgba.convert("RGB").save(path, exif=exif)
-            yield path
-    modes = {"rgba": rgba, **{mode: rgba.convert(mode) for mode in ("LA", "P", "1", "L")}}
-    for mode, picture in modes.items():
-        path = folder / f"mode-{mode}.png"
-        picture.save(path)
-        yield path
-    deep = Image.fromarray(levels[:, :, 0].astype(np.uint16) * 3)
-    key = rgba.convert("RGB").quantize(16).convert("RGB").getpixel((20, 20))
-    for name, picture, options in (
-        ("trns-p.png", rgba.convert("RGB").quantize(16), {"transparency": 3}),
-        ("trns-rgb.png", rgba.convert("RGB").quantize(16).convert("RGB"), {"transparency": key}),
-        ("trns-rgb-none.png", rgba.convert("RGB"), {"transparency": (1, 2, 3)}),
-        ("trns-1.png", rgba.convert("1"), {"transparency": 1}),
-        ("trns-bytes.png", rgba.convert("RGB").quantize(8), {"transparency": bytes(range(8))}),
-        ("trns-deep.png", deep, {"transparency": 9}),
-        ("trns.gif", rgba.convert("RGB").quantize(16), {"transparency": 3}),
-        ("trns-l.png", rgba.convert("L"), {"transparency": 7}),
-        ("deep.png", deep, {}),
-        ("deep.tiff", deep, {}),
-        ("cmyk.jpg", rgba.convert("CMYK"), {}),
-        ("cmyk.tiff", rgba.convert("CMYK"), {}),
-        ("lab.tiff", Image.new("LAB", (9, 7), (50, 20, 30)), {}),
-        ("float.tiff", Image.fromarray(levels[:, :, 0].astype(np.float32) * 1.5), {}),
-    ):
-        picture.save(folder / name, **options)
-        yield folder / name
-
-
-@pytest.fixture(scope="module")
-def frames(files: list[Path]) -> dict[Path, Frames]:
-    return {path: DECODER.decode(path.read_bytes()) for path in files}
+def is_image(path: Path) -> bool:
+    return media.sniff(path.read_bytes()[:64]) == "image"
 
 
 def folder_of(tmp_path: Path, family: FixedSizeFamily, found: Mapping[str, Any]) -> Path:
@@ -194,16 +124,9 @@ def server_processor(family: FixedSizeFamily, folder: Path) -> Any:  # noqa: ANN
     return getattr(importlib.import_module("transformers"), name).from_pretrained(folder)
 
 
-def differing(ours: NDArray[Any], theirs: NDArray[Any]) -> int:
-    """Values that are not the same bits, all of them where shape or dtype differ."""
-    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-        return max(ours.size, theirs.size)
-    return int(np.count_nonzero(ours.view(np.uint8) != theirs.view(np.uint8)))
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_pixels_equal_those_of_the_image_processor(
-    variant: str, frames: dict[Path, Frames], tmp_path: Path, tally: Tally
+    variant: str, pictures: dict[Path, Frames], tmp_path: Path, tally: Tally
 ) -> None:
     load_image = importlib.import_module("transformers.image_utils").load_image
     family, found = VARIANTS[variant]
@@ -212,7 +135,7 @@ def test_pixels_equal_those_of_the_image_processor(
     settings = family.resolve(open_checkpoint(str(folder)), PROFILE)
     ours = family.preprocessor(settings, PROFILE)
     wrong = {}
-    for path, picture in frames.items():
+    for path, picture in pictures.items():
         try:
             expected = np.ascontiguousarray(theirs(load_image(str(path)))["pixel_values"][0])
         except ValueError:  # a side of the target is 0
@@ -223,9 +146,7 @@ def test_pixels_equal_those_of_the_image_processor(
         count = differing(pixels.tensors["pixel_values"], expected)
         height, width = picture.height, picture.width
         assert pixels.num_tokens == ours.num_tokens(width, height)
-        tally.cases += 1
-        tally.values += expected.size
-        tally.differing += count
+        tally.add(*(PROFILE.name, family.name, path.name), differing=count, values=expected.size)
         if count:
             wrong[path.name] = count
     assert wrong == {}
@@ -233,15 +154,21 @@ def test_pixels_equal_those_of_the_image_processor(
 
 @pytest.mark.parametrize("loader", ["transformers.image_utils", "mlx_vlm.utils"])
 def test_decoded_pictures_equal_those_of_the_loader(
-    loader: str, frames: dict[Path, Frames], tally: Tally
+    loader: str, pictures: dict[Path, Frames], tally: Tally
 ) -> None:
     load_image = pytest.importorskip(loader, exc_type=ImportError).load_image
     wrong = []
-    for path, picture in frames.items():
+    for path, picture in pictures.items():
         expected = np.asarray(load_image(str(path)))
-        tally.pictures += 1
-        if differing(picture.rgb[0], expected):
-            tally.decoded_differently += 1
+        count = differing(picture.rgb[0], expected)
+        tally.add(
+            loader.split(".", maxsplit=1)[0],
+            "(decode)",
+            path.name,
+            differing=count,
+            values=expected.size,
+        )
+        if count:
             wrong.append(path.name)
     assert wrong == []
 

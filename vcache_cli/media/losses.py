@@ -66,7 +66,9 @@ def _low(band: Image.Image) -> float:
 
 
 def _high(band: Image.Image) -> float:
-    return _extreme(band.getextrema(), 1)
+    # Pillow finds extremes in one byte order only.
+    whole = band.convert("I") if band.mode in _DEEP - {"F", "I", "I;16"} else band
+    return _extreme(whole.getextrema(), 1)
 
 
 def _extreme(extrema: Any, side: int) -> float:  # noqa: ANN401  Pillow types it as either of two
