@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
     from vcache_cli.checkpoint import Checkpoint
 
-__all__ = ["check_type", "image_settings", "patch_side", "processor_json"]
+__all__ = [
+    "check_type",
+    "image_settings",
+    "patch_side",
+    "pixel_side",
+    "processor_json",
+    "resample_filter",
+]
 
 _SIZE_KEYS: Final = (
     *({"height", "width"}, {"shortest_edge"}, {"shortest_edge", "longest_edge"}),
@@ -83,7 +90,7 @@ def image_settings(found: Mapping[str, Any], defaults: Mapping[str, Any]) -> dic
         raise ModelError("`do_rescale` and `do_normalize` both off: pixels would be no float32")
     if settings["do_resize"]:
         settings["size"] = _size("size", every["size"], square=bool(every["default_to_square"]))
-        settings["resample"] = _filter(every["resample"])
+        settings["resample"] = resample_filter(every["resample"])
     if settings["do_center_crop"]:
         settings["crop_size"] = _crop_size(every["crop_size"])
     if settings["do_rescale"]:
@@ -103,7 +110,9 @@ def patch_side(config: Mapping[str, Any], *, default: int) -> int:
     vision = config.get("vision_config")
     holder = vision if isinstance(vision, dict) else config
     side = holder.get("patch_size")
-    return default if side is None else _side("patch_size", side)
+    if isinstance(side, list) and len(side) == 2 and side[0] == side[1]:
+        side = side[0]
+    return default if side is None else pixel_side("patch_size", side)
 
 
 def _size(name: str, value: Any, *, square: bool) -> dict[str, int]:  # noqa: ANN401  as in the JSON
@@ -115,7 +124,7 @@ def _size(name: str, value: Any, *, square: bool) -> dict[str, int]:  # noqa: AN
     if not isinstance(value, dict) or set(value) not in _SIZE_KEYS:
         known = "; ".join("+".join(sorted(keys)) for keys in _SIZE_KEYS)
         raise ModelError(f"`{name}`: expected an integer or one of {known}; found {value!r}")
-    return {key: _side(f"{name}.{key}", value[key]) for key in sorted(value)}
+    return {key: pixel_side(f"{name}.{key}", value[key]) for key in sorted(value)}
 
 
 def _crop_size(value: Any) -> dict[str, int]:  # noqa: ANN401  as in the JSON
@@ -125,13 +134,26 @@ def _crop_size(value: Any) -> dict[str, int]:  # noqa: ANN401  as in the JSON
     return size
 
 
-def _side(name: str, value: Any) -> int:  # noqa: ANN401  as in the JSON
+def pixel_side(name: str, value: Any) -> int:  # noqa: ANN401  as in the JSON
+    """`value`, where it is a length in pixels.
+
+    Args:
+        name: of the setting.
+
+    Raises:
+        ModelError: it is not.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= 65536:
         raise ModelError(f"`{name}`: expected 1 to 65536 pixels, found {value!r}")
     return value
 
 
-def _filter(value: Any) -> int:  # noqa: ANN401  as in the JSON
+def resample_filter(value: Any) -> int:  # noqa: ANN401  as in the JSON
+    """`value`, where it is one of Pillow's filters.
+
+    Raises:
+        ModelError: it is not.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or value not in _FILTERS:
         raise ModelError(f"`resample`: expected one of Pillow's filters 0 to 5, found {value!r}")
     return value
