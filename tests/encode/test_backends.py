@@ -26,6 +26,9 @@ class FakeBackend:
         assert self.reason is None, "asked only where available"
         return self.score
 
+    def default_dtype(self) -> str:
+        return "F32"
+
     def ops(self, compute_dtype: str) -> Any:  # noqa: ANN401  as the socket says
         raise NotImplementedError
 

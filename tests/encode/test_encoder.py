@@ -63,7 +63,7 @@ def test_shards_and_one_file_give_the_same(
 
 def test_the_fingerprint_needs_no_backend(tiny_siglip: Path) -> None:
     checkpoint = open_checkpoint(str(tiny_siglip))
-    plan = siglip.TOWER.plan(checkpoint)
+    plan = siglip.TOWER.plan(checkpoint, "hidden")
     assert fingerprint(checkpoint, plan) == load(tiny_siglip).fingerprint
 
 
@@ -175,7 +175,7 @@ def test_mlx_stays_in_one_thread(tiny_siglip: Path, pictures: list[Pixels]) -> N
 
     encoder = load(tiny_siglip)
     watched = TowerEncoder(
-        encoder.tower, encoder.settings, Watched("F32"), encoder.weights, encoder.fingerprint
+        encoder.tower, encoder.output, encoder.plan, Watched("F32"), encoder.weights
     )
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(watched.encode, [pictures[:1]] * 6))

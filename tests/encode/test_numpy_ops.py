@@ -44,6 +44,7 @@ CURVES = {
         0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     ),
     "quick_gelu": lambda x: x / (1 + math.exp(-1.702 * x)),
+    "silu": lambda x: x / (1 + math.exp(-x)),
 }
 
 

@@ -28,7 +28,7 @@ VISION = "vision_model."
 
 def plan(family: str, folder: Path) -> TowerPlan:
     """What the tower would read."""
-    return TOWERS[family].plan(open_checkpoint(str(folder)))
+    return TOWERS[family].plan(open_checkpoint(str(folder)), "hidden")
 
 
 def load(family: str, folder: Path) -> TowerEncoder:
@@ -123,7 +123,7 @@ def test_siglip_without_its_head_has_features_only(
 ) -> None:
     """As inside language models, where nothing pools."""
     encoder = load("siglip", checkpoint_folder("siglip", rebuild))
-    assert encoder.settings["pooling_head"] is False
+    assert encoder.plan.settings["pooling_head"] is False
     assert encoder.encode(pictures[:1])[0].tensors.keys() == {"features"}
 
 
@@ -191,7 +191,7 @@ NORM = f"{VISION}post_layernorm.weight"
 REFUSALS: dict[str, tuple[Rebuild, str]] = {
     "no vision": (no_vision, "found `model_type` `siglip` without a vision part"),
     "other family": (vision(model_type="qwen2_5_vl"), "a siglip vision part, found `qwen2_5_vl`"),
-    "activation": (vision(hidden_act="silu"), "found 'silu'"),
+    "activation": (vision(hidden_act="mish"), "found 'mish'"),
     "text": (vision(hidden_size="32"), "expected `hidden_size` like 768, found '32'"),
     "zero": (vision(num_hidden_layers=0), "found 0"),
     "true": (vision(patch_size=True), "found True"),

@@ -6,7 +6,8 @@ Importing this package loads neither numpy nor MLX.
 from __future__ import annotations
 
 from vcache_cli.encode.backends import choose_backend
-from vcache_cli.encode.encoder import TowerEncoder, fingerprint, load_encoder
+from vcache_cli.encode.encoder import TowerEncoder, load_encoder
 from vcache_cli.encode.ops import Ops
+from vcache_cli.encode.weights import fingerprint
 
 __all__ = ["Ops", "TowerEncoder", "choose_backend", "fingerprint", "load_encoder"]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.encode.pictures import PIXELS, square_cost, square_shape
 from vcache_cli.encode.planning import common_settings, find_prefix, plan_tensors, vision_config
 from vcache_cli.encode.transformer import Weights, layer_shapes, norm_shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Final
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from vcache_cli.checkpoint import Checkpoint
     from vcache_cli.encode.ops import Array, Ops
@@ -44,8 +48,9 @@ class ClipTower:
 
     name = "clip"
     revision = 1
+    outputs = ("hidden",)
 
-    def plan(self, checkpoint: Checkpoint) -> TowerPlan:
+    def plan(self, checkpoint: Checkpoint, output: str = "hidden") -> TowerPlan:
         """What to read.
 
         Raises:
@@ -57,15 +62,40 @@ class ClipTower:
         prefix = find_prefix(checkpoint, f"{_PATCHES}.weight", shapes)
         return plan_tensors(checkpoint, prefix, shapes, settings)
 
+    def pixel_shape(self, settings: Mapping[str, Any]) -> tuple[int, ...]:
+        """(C, H, W): positions are learnt for one size."""
+        return square_shape(settings)
+
+    def feature_shapes(
+        self, settings: Mapping[str, Any], num_tokens: int
+    ) -> dict[str, tuple[int, ...]]:
+        """Shapes of `features` and `pooled`."""
+        hidden = settings["hidden_size"]
+        return {"features": (num_tokens, hidden), "pooled": (hidden,)}
+
+    def cost(self, settings: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> int:
+        """Patches of one picture.
+
+        Raises:
+            EncodeError: pixels of another size.
+        """
+        return square_cost(settings, tensors)
+
     def forward(
-        self, ops: Ops, weights: Mapping[str, Array], settings: Mapping[str, Any], pixels: Array
-    ) -> dict[str, Array]:
-        """`features` (N, 1 + patches, hidden_size), and `pooled` (N, hidden_size)."""
+        self,
+        ops: Ops,
+        weights: Mapping[str, Array],
+        settings: Mapping[str, Any],
+        batch: Sequence[Mapping[str, NDArray[Any]]],
+    ) -> dict[str, list[NDArray[np.float32]]]:
+        """`features` (num_tokens, hidden_size) and `pooled` (hidden_size,) of each item."""
         tower = Weights(ops, weights, settings)
+        pixels = ops.stack([item[PIXELS] for item in batch])
         tokens = ops.prepend(weights[_CLASS], tower.embed_patches(pixels))
         tokens = tower.norm(_FIRST_NORM, tower.add_positions(tokens))
         features = tower.norm("post_layernorm", tower.layers(tokens))
-        return {"features": features, "pooled": ops.token(features, index=0)}
+        pooled = ops.token(features, index=0)
+        return {"features": ops.unstack(features), "pooled": ops.unstack(pooled)}
 
 
 def _shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

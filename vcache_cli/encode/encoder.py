@@ -2,52 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vcache_cli.digest import canonical_json
+from vcache_cli.encode.weights import TowerWeights
 from vcache_cli.errors import EncodeError, ModelError
 from vcache_cli.items import Features
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Final
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from vcache_cli.checkpoint import Checkpoint
     from vcache_cli.encode.ops import Array, Ops
     from vcache_cli.items import Pixels
     from vcache_cli.protocols import Backend, Tower, TowerPlan
-    from vcache_cli.tensor import Tensor
 
-__all__ = ["TowerEncoder", "fingerprint", "load_encoder"]
-
-_FORMAT: Final = b"vcache encoder 1\n"
-"""Starts every fingerprint; a change of what is hashed changes it."""
-
-_PIXELS: Final = "pixel_values"
-
-
-def fingerprint(checkpoint: Checkpoint, plan: TowerPlan) -> str:
-    """SHA-256, 64 hex, of all that decides what a tower computes; reads each weight once.
-
-    It covers names, dtypes, shapes and bytes of the tensors that the plan reads, by the tower's
-    own names, and the plan's settings: the same tower alone, in shards or inside a larger model
-    has the same fingerprint.
-
-    Raises:
-        ModelError: a weight cannot be read.
-    """
-    hasher = _Hasher()
-    for name, tensor in _weights(checkpoint, plan):
-        hasher.add(name, tensor)
-    return hasher.finish(plan)
+__all__ = ["TowerEncoder", "load_encoder"]
 
 
 def load_encoder(
@@ -55,8 +27,8 @@ def load_encoder(
     tower: Tower,
     backend: Backend,
     *,
-    output: str = "hidden",
-    compute_dtype: str = "F32",
+    output: str | None = None,
+    compute_dtype: str | None = None,
 ) -> TowerEncoder:
     """The vision tower of `checkpoint`, ready to encode; its weights are read once.
 
@@ -64,42 +36,19 @@ def load_encoder(
         checkpoint: opened; only the tensors of its vision tower are read.
         tower: the family's forward pass.
         backend: where to compute.
-        output: ``hidden``, the last hidden states after the final norm.
-        compute_dtype: ``F32``, or what else the backend computes in.
+        output: one of the tower's; None is its first.
+        compute_dtype: ``F32``, ``BF16`` or ``F16``; None is what suits the backend.
 
     Raises:
         ModelError: no such output, backend or dtype; a missing or misshapen tensor.
     """
-    if output != "hidden":
-        raise ModelError(f"tower `{tower.name}`: expected output `hidden`, got `{output}`")
-    ops = backend.ops(compute_dtype)
-    plan = tower.plan(checkpoint)
-    hasher, weights = _Hasher(), {}
-    for name, tensor in _weights(checkpoint, plan):
-        hasher.add(name, tensor)
-        weights[name] = tensor
-    return TowerEncoder(tower, plan.settings, ops, weights, hasher.finish(plan))
-
-
-def _weights(checkpoint: Checkpoint, plan: TowerPlan) -> Iterator[tuple[str, Tensor]]:
-    for name in sorted(plan.tensors):
-        yield name, checkpoint.read(plan.tensors[name])
-
-
-class _Hasher:
-    """The one definition of what a fingerprint covers."""
-
-    def __init__(self) -> None:
-        self._sha256 = hashlib.sha256(_FORMAT)
-
-    def add(self, name: str, tensor: Tensor) -> None:
-        """Tensors come sorted by name; what stands before the bytes says how many follow."""
-        self._sha256.update(canonical_json([name, tensor.dtype, list(tensor.shape)]) + b"\n")
-        self._sha256.update(tensor.data)
-
-    def finish(self, plan: TowerPlan) -> str:
-        self._sha256.update(canonical_json(dict(plan.settings)))
-        return self._sha256.hexdigest()
+    output = tower.outputs[0] if output is None else output
+    if output not in tower.outputs:
+        known = " or ".join(f"`{each}`" for each in tower.outputs)
+        raise ModelError(f"tower `{tower.name}`: expected output {known}, got `{output}`")
+    ops = backend.ops(compute_dtype or backend.default_dtype())
+    plan = tower.plan(checkpoint, output)
+    return TowerEncoder(tower, output, plan, ops, TowerWeights(checkpoint, plan))
 
 
 @dataclass(eq=False)
@@ -111,13 +60,13 @@ class TowerEncoder:
     """
 
     tower: Tower
-    settings: Mapping[str, Any]
+    output: str
+    """One of the tower's."""
+    plan: TowerPlan
     ops: Ops
-    weights: dict[str, Tensor]
-    """As read; each is dropped once the backend holds it."""
-    fingerprint: str
-    """64 hex; see `fingerprint`."""
-    _arrays: dict[str, Array] = field(default_factory=dict)
+    weights: TowerWeights
+    """Given to the backend at the first `encode`."""
+    _arrays: dict[str, Array] | None = None
     _loading: threading.Lock = field(default_factory=threading.Lock)
     _owner: ThreadPoolExecutor | None = None
 
@@ -127,10 +76,22 @@ class TowerEncoder:
             self._owner = ThreadPoolExecutor(1, thread_name_prefix="vcache-encoder")
 
     @property
-    def pixel_shape(self) -> tuple[int, int, int]:
-        """(C, H, W): the tower's positions are learnt for one size."""
-        side = int(self.settings["image_size"])
-        return int(self.settings["num_channels"]), side, side
+    def fingerprint(self) -> str:
+        """64 hex; see `weights.fingerprint`."""
+        return self.weights.fingerprint
+
+    @property
+    def pixel_shape(self) -> tuple[int, ...] | None:
+        """Shape of the only pixels that the tower takes; None where sizes may be mixed."""
+        return self.tower.pixel_shape(self.plan.settings)
+
+    def bucket(self, pixels: Pixels) -> Hashable:
+        """Items of one shape; where sizes may be mixed, of less than twice each other's tokens."""
+        return pixels.num_tokens.bit_length() if self.pixel_shape is None else pixels.shape_key
+
+    def feature_shapes(self, num_tokens: int) -> Mapping[str, tuple[int, ...]]:
+        """Shape of each tensor that an item of `num_tokens` tokens becomes."""
+        return self.tower.feature_shapes(self.plan.settings, num_tokens)
 
     @property
     def concurrency(self) -> int:
@@ -143,64 +104,53 @@ class TowerEncoder:
         return self.ops.device
 
     def encode(self, batch: Sequence[Pixels]) -> list[Features]:
-        """float32 `features` (num_tokens, hidden_size) and `pooled` of each item, in order.
+        """float32 tensors of each item, in order, as the tower says.
 
         Raises:
             EncodeError: pixels that are not the tower's, or features that are not finite.
         """
-        pixels = [self._checked(item) for item in batch]
+        costs = [self.tower.cost(self.plan.settings, item.tensors) for item in batch]
         if self._owner is not None:
-            return self._owner.submit(self._encode, pixels).result()
-        return self._encode(pixels)
+            return self._owner.submit(self._encode, batch, costs).result()
+        return self._encode(batch, costs)
 
-    def _checked(self, item: Pixels) -> NDArray[np.float32]:
-        array, expected = item.tensors.get(_PIXELS), self.pixel_shape
-        if array is None or array.shape != expected:
-            found = "none" if array is None else f"{list(array.shape)}"
-            raise EncodeError(
-                f"expected `{_PIXELS}` {list(expected)}, got {found}",
-                kind="pixels_shape",
-                hint="preprocessor_config.json and config.json of the model do not belong together",
-            )
-        return array
-
-    def _encode(self, pixels: list[NDArray[np.float32]]) -> list[Features]:
-        step = self._pass_items(len(pixels))
+    def _encode(self, batch: Sequence[Pixels], costs: Sequence[int]) -> list[Features]:
         done: list[Features] = []
         with self.ops.session():
-            for begin in range(0, len(pixels), step):
-                done += self._forward(pixels[begin : begin + step])
+            for begin, end in _passes(costs, self.ops.pass_tokens):
+                done += self._forward(batch[begin:end])
         return done
 
-    def _pass_items(self, batch_size: int) -> int:
-        """Items of one pass, at least one."""
-        if self.ops.pass_tokens is None:
-            return max(1, batch_size)
-        num_tokens: int = (self.settings["image_size"] // self.settings["patch_size"]) ** 2
-        return math.ceil(self.ops.pass_tokens / num_tokens)
-
-    def _forward(self, pixels: list[NDArray[np.float32]]) -> list[Features]:
+    def _forward(self, batch: Sequence[Pixels]) -> list[Features]:
         import numpy as np
 
-        stacked = self.ops.stack(pixels)
-        outputs = self.tower.forward(self.ops, self._loaded(), self.settings, stacked)
-        columns = {name: self.ops.unstack(value) for name, value in outputs.items()}
+        items = [item.tensors for item in batch]
+        columns = self.tower.forward(self.ops, self._loaded(), self.plan.settings, items)
         for name, arrays in columns.items():
             if not all(np.isfinite(array).all() for array in arrays):
                 raise EncodeError(
                     f"expected finite `{name}`, got infinity or NaN",
                     kind="not_finite",
-                    hint="compute in F32, and check the weights",
+                    hint="compute in float32, and check the weights",
                 )
         return [
             Features({name: arrays[i] for name, arrays in columns.items()})
-            for i in range(len(pixels))
+            for i in range(len(batch))
         ]
 
     def _loaded(self) -> dict[str, Array]:
         """The weights in the backend's arrays, made at first use by the thread that computes."""
         with self._loading:
-            while self.weights:
-                name, tensor = self.weights.popitem()
-                self._arrays[name] = self.ops.load(tensor)
+            if self._arrays is None:
+                self._arrays = {name: self.ops.load(each) for name, each in self.weights.take()}
         return self._arrays
+
+
+def _passes(costs: Sequence[int], pass_tokens: int | None) -> Iterator[tuple[int, int]]:
+    """(begin, end) of the items of each pass: at least one, and no more once it is full."""
+    begin = tokens = 0
+    for end, cost in enumerate(costs, 1):
+        tokens += cost
+        if end == len(costs) or (pass_tokens is not None and tokens >= pass_tokens):
+            yield begin, end
+            begin, tokens = end, 0

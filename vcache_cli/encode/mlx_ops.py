@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.encode.segments import runs
 from vcache_cli.errors import ModelError
 
 if TYPE_CHECKING:
@@ -85,6 +86,27 @@ class MlxOps:
         self._mx.eval(whole)
         return [item.copy() for item in np.asarray(whole)]
 
+    def pack(self, items: Sequence[NDArray[Any]]) -> Array:
+        """One array on the device."""
+        import numpy as np
+
+        whole = items[0] if len(items) == 1 else np.concatenate(items)
+        return self._mx.array(whole).astype(self._dtype)
+
+    def split(self, packed: Array, counts: Sequence[int]) -> list[NDArray[np.float32]]:
+        """Computes, then copies to numpy."""
+        import numpy as np
+
+        whole = packed.astype(self._mx.float32)
+        self._mx.eval(whole)
+        ends = np.cumsum(counts)
+        array = np.asarray(whole)
+        return [array[end - n : end].copy() for n, end in zip(counts, ends, strict=True)]
+
+    def constant(self, values: NDArray[Any]) -> Array:
+        """In its own dtype."""
+        return self._mx.array(values)
+
     def patches(self, pixels: Array, *, side: int) -> Array:
         """A reshape and a transpose, into the order of the convolution's weights."""
         count, channels, height, width = pixels.shape
@@ -103,6 +125,10 @@ class MlxOps:
         """MLX's own."""
         return self._mx.fast.layer_norm(x, weight, bias, epsilon)
 
+    def rms_norm(self, x: Array, weight: Array, *, epsilon: float, shift: float = 0.0) -> Array:
+        """MLX's own."""
+        return self._mx.fast.rms_norm(x, weight + shift if shift else weight, epsilon)
+
     def activation(self, x: Array, *, name: str) -> Array:
         """By its formula."""
         if name == "gelu":
@@ -110,7 +136,7 @@ class MlxOps:
         if name == "gelu_tanh":
             inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
             return 0.5 * x * (1 + self._mx.tanh(inner))
-        return x * self._mx.sigmoid(1.702 * x)
+        return x * self._mx.sigmoid(x if name == "silu" else 1.702 * x)
 
     def attention(self, query: Array, key: Array, value: Array, *, num_heads: int) -> Array:
         """MLX's own, over (N, heads, tokens, width)."""
@@ -125,9 +151,35 @@ class MlxOps:
         out = attend(*parts, scale=width**-0.5)
         return out.transpose(0, 2, 1, 3).reshape(count, rows, channels)
 
+    def segment_attention(
+        self, query: Array, key: Array, value: Array, *, num_heads: int, bounds: Sequence[int]
+    ) -> Array:
+        """Segments of one length that follow each other are one batch."""
+        done = []
+        for begin, count, length in runs(bounds):
+            part = (
+                x[begin : begin + count * length].reshape(count, length, -1)
+                for x in (query, key, value)
+            )
+            out = self.attention(*part, num_heads=num_heads)
+            done.append(out.reshape(count * length, -1))
+        return done[0] if len(done) == 1 else self._mx.concatenate(done)
+
+    def rotate(self, x: Array, cos: Array, sin: Array, *, num_heads: int) -> Array:
+        """Through float32, back to the compute dtype."""
+        halves = x.astype(self._mx.float32).reshape(x.shape[0], num_heads, 2, -1)
+        first, second = halves[:, :, 0], halves[:, :, 1]
+        cos, sin = cos[:, None], sin[:, None]
+        turned = self._mx.stack([first * cos - second * sin, second * cos + first * sin], axis=2)
+        return turned.reshape(x.shape).astype(x.dtype)
+
     def add(self, x: Array, y: Array) -> Array:
         """A new array."""
         return x + y
+
+    def mul(self, x: Array, y: Array) -> Array:
+        """A new array."""
+        return (x * y).astype(x.dtype)
 
     def prepend(self, token: Array, x: Array) -> Array:
         """A new array."""
@@ -141,6 +193,25 @@ class MlxOps:
     def rows(self, x: Array, *, begin: int, end: int) -> Array:
         """A slice."""
         return x[begin:end]
+
+    def tokens(self, x: Array, *, begin: int, end: int) -> Array:
+        """A slice."""
+        return x[:, begin:end]
+
+    def take(self, x: Array, index: NDArray[np.int64]) -> Array:
+        """A new array."""
+        return x[self._mx.array(index)]
+
+    def reshape(self, x: Array, shape: tuple[int, ...]) -> Array:
+        """A view, where the numbers lie in order."""
+        return x.reshape(shape)
+
+    def pool_grid(self, x: Array, *, height: int, width: int, side: int) -> Array:
+        """A mean over two axes."""
+        count, _, channels = x.shape
+        rows, columns = height // side, width // side
+        blocks = x.reshape(count, rows, side, columns, side, channels)
+        return blocks.mean(axis=(2, 4)).reshape(count, rows * columns, channels)
 
 
 def on_accelerator() -> bool:
@@ -174,6 +245,10 @@ class MlxBackend:
             return 20 if on_accelerator() else 0
         except ImportError:
             return 0
+
+    def default_dtype(self) -> str:
+        """float32 on a CPU, where nothing else reaches a fast product; else bfloat16."""
+        return "BF16" if on_accelerator() else "F32"
 
     def ops(self, compute_dtype: str) -> Any:  # noqa: ANN401  as the socket says
         """F32, BF16 or F16; on a CPU the last two are slower still.

@@ -6,7 +6,6 @@ items, and what is computed does not depend on how many processors there are.
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 from contextlib import contextmanager
@@ -15,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vcache_cli.encode.blas import blas_name, single_threaded
+from vcache_cli.encode.numpy_attention import attend
+from vcache_cli.encode.numpy_curves import CURVES
+from vcache_cli.encode.segments import runs
 from vcache_cli.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Final
 
     from numpy.typing import NDArray
@@ -31,9 +33,6 @@ __all__ = ["BACKEND", "NumpyBackend", "NumpyOps"]
 
 _BLOCK_ELEMENTS: Final = 65_536
 """Elements that a chain of element-wise steps takes at once: 256 KiB, inside a core's cache."""
-
-_SCORES_ELEMENTS: Final = 262_144
-"""Attention scores of one head that are held at once, 1 MiB."""
 
 
 class NumpyOps:
@@ -77,6 +76,23 @@ class NumpyOps:
         """Views where there is one item, copies where a view would keep the others alive."""
         return [batch[0]] if len(batch) == 1 else [item.copy() for item in batch]
 
+    def pack(self, items: Sequence[NDArray[Any]]) -> Array:
+        """One item is taken as it is."""
+        if len(items) == 1:
+            return np.asarray(items[0], dtype=np.float32)
+        return np.concatenate(items).astype(np.float32, copy=False)
+
+    def split(self, packed: Array, counts: Sequence[int]) -> list[Array]:
+        """Views where there is one item, copies where a view would keep the others alive."""
+        if len(counts) == 1:
+            return [packed[: counts[0]]]
+        ends = np.cumsum(counts)
+        return [packed[end - n : end].copy() for n, end in zip(counts, ends, strict=True)]
+
+    def constant(self, values: NDArray[Any]) -> Array:
+        """As it is."""
+        return values
+
     def patches(self, pixels: Array, *, side: int) -> Array:
         """One copy, into the order of the convolution's weights."""
         count, channels, height, width = pixels.shape
@@ -103,36 +119,63 @@ class NumpyOps:
         centred += bias
         return centred
 
+    def rms_norm(self, x: Array, weight: Array, *, epsilon: float, shift: float = 0.0) -> Array:
+        """One pass for the mean square, one for the result."""
+        square = np.einsum("...i,...i->...", x, x) / np.float32(x.shape[-1])
+        scaled: Array = x * (1 / np.sqrt(square + np.float32(epsilon)))[..., None]
+        scaled *= weight + np.float32(shift)
+        return scaled
+
     def activation(self, x: Array, *, name: str) -> Array:
         """In place, block by block."""
         flat = x.reshape(-1)
-        curve = _CURVES[name]
+        curve = CURVES[name]
         for begin in range(0, flat.size, _BLOCK_ELEMENTS):
             block = flat[begin : begin + _BLOCK_ELEMENTS]
             block *= curve(block)
         return x
 
     def attention(self, query: Array, key: Array, value: Array, *, num_heads: int) -> Array:
-        """Head by head and in blocks of rows, so that the scores stay in the cache."""
-        count, num_rows, channels = key.shape[0], query.shape[1], query.shape[2]
-        width = channels // num_heads
-        step = max(1, _SCORES_ELEMENTS // key.shape[1])
-        out = np.empty((count, num_rows, channels), np.float32)
-        scaled = query
-        scaled *= np.float32(width**-0.5)
-        for item in range(count):
-            asking = scaled[item if len(scaled) > 1 else 0]
-            for begin in range(0, channels, width):
-                head = slice(begin, begin + width)
-                for row in range(0, num_rows, step):
-                    rows = slice(row, row + step)
-                    part = asking[rows, head], key[item, :, head], value[item, :, head]
-                    out[item, rows, head] = _weighted(*part)
+        """Head by head, so that the scores stay in the cache."""
+        out = np.empty((key.shape[0], query.shape[1], query.shape[2]), np.float32)
+        attend(query, key, value, num_heads=num_heads, out=out)
         return out
+
+    def segment_attention(
+        self, query: Array, key: Array, value: Array, *, num_heads: int, bounds: Sequence[int]
+    ) -> Array:
+        """Segments of one length that follow each other are one batch."""
+        out = np.empty_like(query)
+        for begin, count, length in runs(bounds):
+            part = (
+                x[begin : begin + count * length].reshape(count, length, -1)
+                for x in (query, key, value)
+            )
+            place = out[begin : begin + count * length].reshape(count, length, -1)
+            attend(*part, num_heads=num_heads, out=place)
+        return out
+
+    def rotate(self, x: Array, cos: Array, sin: Array, *, num_heads: int) -> Array:
+        """In place, with a copy of one half."""
+        halves = x.reshape(len(x), num_heads, 2, -1)
+        first, second = halves[:, :, 0], halves[:, :, 1]
+        cos, sin = cos[:, None], sin[:, None]
+        turned = first * cos
+        turned -= second * sin
+        second *= cos
+        first *= sin
+        second += first
+        first[...] = turned
+        return x
 
     def add(self, x: Array, y: Array) -> Array:
         """In place."""
         x += y
+        return x
+
+    def mul(self, x: Array, y: Array) -> Array:
+        """In place."""
+        x *= y
         return x
 
     def prepend(self, token: Array, x: Array) -> Array:
@@ -148,60 +191,26 @@ class NumpyOps:
         """A view."""
         return x[begin:end]
 
+    def tokens(self, x: Array, *, begin: int, end: int) -> Array:
+        """A copy."""
+        return x[:, begin:end].copy()
 
-def _weighted(query: Array, key: Array, value: Array) -> Array:
-    """Softmax of the scores of scaled `query`, times `value`."""
-    scores: Array = query @ key.T
-    scores -= scores.max(axis=-1, keepdims=True)
-    np.exp(scores, out=scores)
-    out: Array = scores @ value
-    out /= scores.sum(axis=-1, keepdims=True)
-    return out
+    def take(self, x: Array, index: NDArray[np.int64]) -> Array:
+        """A copy."""
+        taken: Array = x[index]
+        return taken
 
+    def reshape(self, x: Array, shape: tuple[int, ...]) -> Array:
+        """A view, where the numbers lie in order."""
+        return x.reshape(shape)
 
-def _half_tanh(inner: Array) -> Array:
-    """0.5 + 0.5 * tanh(`inner`), in place: the logistic curve without overflow."""
-    np.tanh(inner, out=inner)
-    inner *= np.float32(0.5)
-    inner += np.float32(0.5)
-    return inner
-
-
-def _gelu_tanh(x: Array) -> Array:
-    inner: Array = x * x
-    inner *= np.float32(0.044715 * math.sqrt(2 / math.pi))
-    inner += np.float32(math.sqrt(2 / math.pi))
-    inner *= x
-    return _half_tanh(inner)
-
-
-def _quick_gelu(x: Array) -> Array:
-    return _half_tanh(x * np.float32(1.702 / 2))
-
-
-def _gelu(x: Array) -> Array:
-    """The normal distribution function by formula 7.1.26 of Abramowitz and Stegun.
-
-    numpy has no error function; this one is within 1.5e-7 of it, half the last bit of a float32.
-    """
-    size = np.abs(x) * np.float32(math.sqrt(0.5))
-    t = 1 / (1 + np.float32(0.3275911) * size)
-    tail = np.full_like(t, 1.061405429)
-    for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-        tail *= t
-        tail += np.float32(coefficient)
-    tail *= t
-    tail *= np.exp(-size * size)
-    tail *= np.float32(0.5)
-    return np.where(x < 0, tail, 1 - tail)
-
-
-_CURVES: Final[Mapping[str, Callable[[Array], Array]]] = {
-    "gelu": _gelu,
-    "gelu_tanh": _gelu_tanh,
-    "quick_gelu": _quick_gelu,
-}
-"""What x is multiplied with."""
+    def pool_grid(self, x: Array, *, height: int, width: int, side: int) -> Array:
+        """Sums over two axes at once."""
+        count, _, channels = x.shape
+        rows, columns = height // side, width // side
+        blocks = x.reshape(count, rows, side, columns, side, channels)
+        means: Array = blocks.mean(axis=(2, 4))
+        return means.reshape(count, rows * columns, channels)
 
 
 def usable_processors() -> int:
@@ -223,6 +232,10 @@ class NumpyBackend:
     def preference(self) -> int:
         """Above any other backend on a CPU, below every accelerator."""
         return 10
+
+    def default_dtype(self) -> str:
+        """float32, the only one."""
+        return "F32"
 
     def ops(self, compute_dtype: str) -> Any:  # noqa: ANN401  as the socket says
         """float32 only.

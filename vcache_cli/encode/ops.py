@@ -1,8 +1,9 @@
 """The small set of operations that vision towers are written against.
 
-A tower is written once; each backend brings these operations over its own arrays. Activations
-have a batch axis first: (N, T, D) for tokens. An operand called *consumed* belongs to the
-operation from then on: a backend may write its result there, and the tower does not use it again.
+A tower is written once; each backend brings these operations over its own arrays. Items of one
+size have a batch axis first: (N, T, D) for tokens. Items of several sizes are *packed*, one
+after the other: (T, D). An operand called *consumed* belongs to the operation from then on: a
+backend may write its result there, and the tower does not use it again.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ __all__ = ["ACTIVATIONS", "Array", "Ops"]
 Array: TypeAlias = Any
 """A backend's own array; towers only hand it on."""
 
-ACTIVATIONS: Final = ("gelu", "gelu_tanh", "quick_gelu")
-"""`gelu` is x * normal_cdf(x), `gelu_tanh` its tanh form, `quick_gelu` is x * sigmoid(1.702 x)."""
+ACTIVATIONS: Final = ("gelu", "gelu_tanh", "quick_gelu", "silu")
+"""`gelu` is x * normal_cdf(x), `gelu_tanh` its tanh form, `quick_gelu` is x * sigmoid(1.702 x),
+`silu` is x * sigmoid(x)."""
 
 
 class Ops(Protocol):
@@ -62,6 +64,18 @@ class Ops(Protocol):
         """The items of a batch as arrays of their own, computed by then."""
         ...
 
+    def pack(self, items: Sequence[NDArray[Any]]) -> Array:
+        """Items joined along their first axis, in the compute dtype."""
+        ...
+
+    def split(self, packed: Array, counts: Sequence[int]) -> list[NDArray[np.float32]]:
+        """The next `counts[i]` rows for each item, as arrays of their own, computed by then."""
+        ...
+
+    def constant(self, values: NDArray[Any]) -> Array:
+        """Numbers that the tower worked out itself: float32 stays float32 whatever the dtype."""
+        ...
+
     def patches(self, pixels: Array, *, side: int) -> Array:
         """(N, C, H, W) as (N, H // side * (W // side), C * side * side), row by row.
 
@@ -75,6 +89,10 @@ class Ops(Protocol):
 
     def layer_norm(self, x: Array, weight: Array, bias: Array, *, epsilon: float) -> Array:
         """Zero mean and unit variance over the last axis, then scaled and shifted."""
+        ...
+
+    def rms_norm(self, x: Array, weight: Array, *, epsilon: float, shift: float = 0.0) -> Array:
+        """Unit mean square over the last axis, then scaled by ``weight + shift``."""
         ...
 
     def activation(self, x: Array, *, name: str) -> Array:
@@ -92,8 +110,39 @@ class Ops(Protocol):
         """
         ...
 
+    def segment_attention(
+        self, query: Array, key: Array, value: Array, *, num_heads: int, bounds: Sequence[int]
+    ) -> Array:
+        """Attention inside each segment of packed tokens; consumes `query`.
+
+        Args:
+            query: (T, D), as `key` and `value`.
+            key: see `query`.
+            value: see `query`.
+            num_heads: as for `attention`.
+            bounds: 0, then where each segment ends; the last is T.
+        """
+        ...
+
+    def rotate(self, x: Array, cos: Array, sin: Array, *, num_heads: int) -> Array:
+        """Rotary positions, in float32: the halves (a, b) of each head turn by an angle.
+
+        They become (a * cos - b * sin, b * cos + a * sin). `x` is consumed.
+
+        Args:
+            x: (T, D).
+            cos: (T, D / num_heads / 2) float32, a `constant`.
+            sin: as `cos`.
+            num_heads: divides D.
+        """
+        ...
+
     def add(self, x: Array, y: Array) -> Array:
         """``x + y``, where `y` may lack the batch axis; `x` is consumed."""
+        ...
+
+    def mul(self, x: Array, y: Array) -> Array:
+        """``x * y``, where `y` may be broadcast; in the dtype of `x`, which is consumed."""
         ...
 
     def prepend(self, token: Array, x: Array) -> Array:
@@ -106,4 +155,20 @@ class Ops(Protocol):
 
     def rows(self, x: Array, *, begin: int, end: int) -> Array:
         """Rows of a weight, as a view."""
+        ...
+
+    def tokens(self, x: Array, *, begin: int, end: int) -> Array:
+        """Tokens `begin` to `end` of each item of (N, T, D); not a view of `x`."""
+        ...
+
+    def take(self, x: Array, index: NDArray[np.int64]) -> Array:
+        """Entries `index` of the first axis: permutes packed tokens, looks positions up."""
+        ...
+
+    def reshape(self, x: Array, shape: tuple[int, ...]) -> Array:
+        """The same numbers in row-major order; one side may be -1."""
+        ...
+
+    def pool_grid(self, x: Array, *, height: int, width: int, side: int) -> Array:
+        """(N, height * width, D) to means of side x side blocks, row by row."""
         ...

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
     Shapes = Mapping[str, tuple[int, ...]]
 
-__all__ = ["ACTIVATION_NAMES", "common_settings", "find_prefix", "plan_tensors", "vision_config"]
+__all__ = [
+    "ACTIVATION_NAMES",
+    "common_settings",
+    "find_prefix",
+    "join_plans",
+    "plan_tensors",
+    "vision_config",
+]
 
 FLOAT_DTYPES: Final = frozenset({"BF16", "F16", "F32"})
 """Dtypes of weights that are computed with."""
@@ -28,6 +35,7 @@ ACTIVATION_NAMES: Final[Mapping[str, str]] = {
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
     "quick_gelu": "quick_gelu",
+    "silu": "silu",
 }
 """`hidden_act` of a configuration to a name of `ops.ACTIVATIONS`."""
 
@@ -136,17 +144,35 @@ def find_prefix(checkpoint: Checkpoint, landmark: str, shapes: Shapes) -> str:
 
 def _fits(checkpoint: Checkpoint, prefix: str, shapes: Shapes) -> bool:
     places = {name: checkpoint.tensors.get(prefix + name) for name in shapes}
-    return all(place and place.shape == shapes[name] for name, place in places.items())
+    return all(
+        place is not None and _stored_axes(place.shape, shapes[name]) is not None
+        for name, place in places.items()
+    )
 
 
 def plan_tensors(
-    checkpoint: Checkpoint, prefix: str, shapes: Shapes, settings: Mapping[str, Any]
+    checkpoint: Checkpoint,
+    prefix: str,
+    shapes: Shapes,
+    settings: Mapping[str, Any],
+    *,
+    axes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> TowerPlan:
     """The plan, once every tensor is known to be there as expected.
+
+    Convolutions may be stored as published, (out, in, ...), or as MLX takes them, (out, ..., in).
+
+    Args:
+        checkpoint: where the tensors lie.
+        prefix: what stands before the own names.
+        shapes: by own name, as the tower computes with them.
+        settings: of the plan.
+        axes: of tensors that every checkpoint stores in another order, how to transpose them.
 
     Raises:
         ModelError: names the first tensor that is missing or misshapen, expected and found.
     """
+    turned = dict(axes or {})
     for name, expected in shapes.items():
         place = checkpoint.tensors.get(prefix + name)
         if place is None:
@@ -155,10 +181,52 @@ def plan_tensors(
                 "found no such tensor",
                 hint="the checkpoint is incomplete, or config.json is another model's",
             )
-        if place.shape != expected or place.dtype not in FLOAT_DTYPES:
+        found = _stored_axes(place.shape, expected, turned.get(name))
+        if found is None or place.dtype not in FLOAT_DTYPES:
+            stored = _untransposed(expected, turned.get(name))
             raise ModelError(
-                f"{checkpoint.folder}: expected tensor `{prefix}{name}` {list(expected)} in "
+                f"{place.path}: expected tensor `{prefix}{name}` {list(stored)} in "
                 f"F32, F16 or BF16, found {list(place.shape)} in {place.dtype}",
-                hint="config.json and weights do not belong together, or the weights are quantised",
+                hint="config.json and weights do not belong together, or the weights are "
+                "quantised in a way that is not known here",
             )
-    return TowerPlan(settings, {name: prefix + name for name in shapes}, shapes)
+        if found:
+            turned[name] = found
+    return TowerPlan(settings, {name: prefix + name for name in shapes}, shapes, turned)
+
+
+def join_plans(settings: Mapping[str, Any], *plans: TowerPlan) -> TowerPlan:
+    """One plan of the parts of a model that lie under several prefixes.
+
+    Own names must differ; the parts' own settings give way to `settings`.
+    """
+    tensors: dict[str, str] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    axes: dict[str, tuple[int, ...]] = {}
+    for plan in plans:
+        tensors |= plan.tensors
+        shapes |= plan.shapes
+        axes |= plan.axes
+    return TowerPlan(settings, tensors, shapes, axes)
+
+
+def _stored_axes(
+    found: tuple[int, ...], expected: tuple[int, ...], axes: tuple[int, ...] | None = None
+) -> tuple[int, ...] | None:
+    """How to transpose what was found; () where it lies as expected, None where it does not fit."""
+    if axes is not None:
+        return axes if found == _untransposed(expected, axes) else None
+    if found == expected:
+        return ()
+    channels_last = (0, len(expected) - 1, *range(1, len(expected) - 1))
+    if len(expected) > 3 and found == _untransposed(expected, channels_last):
+        return channels_last
+    return None
+
+
+def _untransposed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The shape that `axes` turn into `shape`."""
+    if axes is None:
+        return shape
+    stored = dict(zip(axes, shape, strict=True))
+    return tuple(stored[axis] for axis in range(len(axes)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.encode.pictures import PIXELS, square_cost, square_shape
 from vcache_cli.encode.planning import common_settings, find_prefix, plan_tensors, vision_config
 from vcache_cli.encode.transformer import (
     Weights,
@@ -14,8 +15,11 @@ from vcache_cli.encode.transformer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Final
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from vcache_cli.checkpoint import Checkpoint
     from vcache_cli.encode.ops import Array, Ops
@@ -47,8 +51,9 @@ class SiglipTower:
 
     name = "siglip"
     revision = 1
+    outputs = ("hidden",)
 
-    def plan(self, checkpoint: Checkpoint) -> TowerPlan:
+    def plan(self, checkpoint: Checkpoint, output: str = "hidden") -> TowerPlan:
         """What to read.
 
         Raises:
@@ -64,16 +69,43 @@ class SiglipTower:
             shapes |= _head_shapes(settings)
         return plan_tensors(checkpoint, prefix, shapes, settings)
 
+    def pixel_shape(self, settings: Mapping[str, Any]) -> tuple[int, ...]:
+        """(C, H, W): positions are learnt for one size."""
+        return square_shape(settings)
+
+    def feature_shapes(
+        self, settings: Mapping[str, Any], num_tokens: int
+    ) -> dict[str, tuple[int, ...]]:
+        """Shapes of `features` and `pooled`."""
+        shapes: dict[str, tuple[int, ...]] = {"features": (num_tokens, settings["hidden_size"])}
+        if settings["pooling_head"]:
+            shapes["pooled"] = (settings["hidden_size"],)
+        return shapes
+
+    def cost(self, settings: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> int:
+        """Patches of one picture.
+
+        Raises:
+            EncodeError: pixels of another size.
+        """
+        return square_cost(settings, tensors)
+
     def forward(
-        self, ops: Ops, weights: Mapping[str, Array], settings: Mapping[str, Any], pixels: Array
-    ) -> dict[str, Array]:
-        """`features` (N, num_tokens, hidden_size), and `pooled` (N, hidden_size)."""
+        self,
+        ops: Ops,
+        weights: Mapping[str, Array],
+        settings: Mapping[str, Any],
+        batch: Sequence[Mapping[str, NDArray[Any]]],
+    ) -> dict[str, list[NDArray[np.float32]]]:
+        """`features` (num_tokens, hidden_size) and `pooled` (hidden_size,) of each item."""
         tower = Weights(ops, weights, settings)
+        pixels = ops.stack([item[PIXELS] for item in batch])
         tokens = tower.layers(tower.add_positions(tower.embed_patches(pixels)))
         features = tower.norm("post_layernorm", tokens)
         if not settings["pooling_head"]:
-            return {"features": features}
-        return {"features": features, "pooled": _pool(tower, features)}
+            return {"features": ops.unstack(features)}
+        pooled = _pool(tower, features)
+        return {"features": ops.unstack(features), "pooled": ops.unstack(pooled)}
 
 
 def _tower_shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
     from contextlib import AbstractContextManager
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from vcache_cli.checkpoint import Checkpoint
     from vcache_cli.items import Features, Pixels
@@ -28,7 +31,9 @@ class TowerPlan:
     tensors: Mapping[str, str]
     """The tower's own name of each weight, to its name in the checkpoint."""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Expected shape by the tower's own name."""
+    """Shape that the tower computes with, by its own name."""
+    axes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """How to transpose what is stored in another layout, by the tower's own name."""
 
 
 class Tower(Protocol):
@@ -44,11 +49,34 @@ class Tower(Protocol):
         """Bumped by any change of ours that changes features beyond tolerance."""
         ...
 
-    def plan(self, checkpoint: Checkpoint) -> TowerPlan:
-        """What to read. Reads JSON and tensor headers only.
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What it can give, the default first: ``projected``, ``hidden``."""
+        ...
+
+    def plan(self, checkpoint: Checkpoint, output: str) -> TowerPlan:
+        """What to read for one of `outputs`. Reads JSON and tensor headers only.
 
         Raises:
             ModelError: no vision part, a missing or misshapen tensor, an unknown setting.
+        """
+        ...
+
+    def pixel_shape(self, settings: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """Shape of the only `pixel_values` that it takes; None where sizes may be mixed."""
+        ...
+
+    def feature_shapes(
+        self, settings: Mapping[str, Any], num_tokens: int
+    ) -> dict[str, tuple[int, ...]]:
+        """Shape of each tensor of an item whose `features` have `num_tokens` rows."""
+        ...
+
+    def cost(self, settings: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> int:
+        """Tokens that pass through the layers for one item, before any merging.
+
+        Raises:
+            EncodeError: kind ``pixels_shape``: no pixels of this tower.
         """
         ...
 
@@ -57,11 +85,16 @@ class Tower(Protocol):
         ops: Any,  # noqa: ANN401  each backend has its own
         weights: Mapping[str, Any],
         settings: Mapping[str, Any],
-        pixels: Any,  # noqa: ANN401
-    ) -> dict[str, Any]:
-        """`features` (N, num_tokens, hidden_size) and more, of `pixels` (N, C, H, W).
+        batch: Sequence[Mapping[str, NDArray[Any]]],
+    ) -> dict[str, list[NDArray[np.float32]]]:
+        """`features` (num_tokens, hidden_size) and more: of each tensor one for each item.
 
-        All are arrays of the backend.
+        Args:
+            ops: operations of a backend.
+            weights: by the tower's own names, as arrays of that backend.
+            settings: of the plan.
+            batch: tensors of each item, checked by `cost`; of one shape where `pixel_shape`
+                says so.
         """
         ...
 
@@ -82,8 +115,16 @@ class Backend(Protocol):
         """The higher, the better this backend suits the machine; asked only where available."""
         ...
 
+    def default_dtype(self) -> str:
+        """``F32``, ``BF16`` or ``F16``: what it computes in where nothing is asked for."""
+        ...
+
     def ops(self, compute_dtype: str) -> Any:  # noqa: ANN401  each backend has its own arrays
-        """The small set of operations that towers are written against."""
+        """The small set of operations that towers are written against.
+
+        Raises:
+            ModelError: it does not compute in that dtype.
+        """
         ...
 
 
@@ -96,8 +137,16 @@ class Encoder(Protocol):
         ...
 
     @property
-    def pixel_shape(self) -> tuple[int, int, int] | None:
-        """(C, H, W) of the only pixels that it takes; None where it takes several sizes."""
+    def pixel_shape(self) -> tuple[int, ...] | None:
+        """Shape of the only pixels that it takes; None where it takes several sizes."""
+        ...
+
+    def bucket(self, pixels: Pixels) -> Hashable:
+        """Items with an equal one may share a batch."""
+        ...
+
+    def feature_shapes(self, num_tokens: int) -> Mapping[str, tuple[int, ...]]:
+        """Shape of each tensor that an item of `num_tokens` tokens becomes."""
         ...
 
     @property
@@ -111,7 +160,7 @@ class Encoder(Protocol):
         ...
 
     def encode(self, batch: Sequence[Pixels]) -> list[Features]:
-        """Features of each item, in order; the items share one `shape_key`.
+        """Features of each item, in order; the items share one `bucket`.
 
         Raises:
             EncodeError: the batch cannot be encoded.

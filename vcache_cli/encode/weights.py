@@ -1,0 +1,130 @@
+"""The weights of a tower: what names them, and when they are read."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import TYPE_CHECKING
+
+from vcache_cli.digest import canonical_json
+from vcache_cli.errors import ModelError
+from vcache_cli.tensor import ITEMSIZE_BYTES, Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.protocols import TowerPlan
+
+__all__ = ["TowerWeights", "fingerprint"]
+
+_FORMAT: Final = b"vcache encoder 1\n"
+"""Starts every fingerprint; a change of what is hashed changes it."""
+
+_CHECKED_ELEMENTS: Final = 1 << 20
+"""Elements that are looked at at once."""
+
+_EXPONENTS: Final = {"BF16": ("<u2", 0x7F80), "F16": ("<u2", 0x7C00), "F32": ("<u4", 0x7F800000)}
+"""Bits that are all set in infinity and NaN, and in no other number."""
+
+
+def fingerprint(checkpoint: Checkpoint, plan: TowerPlan) -> str:
+    """SHA-256, 64 hex, of all that decides what a tower computes; reads each weight once.
+
+    It covers names, dtypes, shapes and bytes of the tensors that the plan reads, by the tower's
+    own names, and the plan's settings: the same tower alone, in shards or inside a larger model
+    has the same fingerprint.
+
+    Raises:
+        ModelError: a weight cannot be read, or is not finite.
+    """
+    hasher = _Hasher()
+    for name, tensor in _read(checkpoint, plan):
+        hasher.add(name, tensor)
+    return hasher.finish(plan)
+
+
+class TowerWeights:
+    """The weights of one plan. Any thread.
+
+    Args:
+        checkpoint: opened.
+        plan: which tensors, and their layout.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, plan: TowerPlan) -> None:
+        self._checkpoint = checkpoint
+        self._plan = plan
+        self._lock = threading.Lock()
+        self._held: dict[str, Tensor] = {}
+        hasher = _Hasher()
+        for name, tensor in _read(checkpoint, plan):
+            hasher.add(name, tensor)
+            self._held[name] = tensor
+        self.fingerprint = hasher.finish(plan)
+        """64 hex; see `fingerprint`."""
+
+    def take(self) -> Iterator[tuple[str, Tensor]]:
+        """Each weight once, in the layout that the tower computes with; it is not kept.
+
+        Raises:
+            ModelError: a weight cannot be read.
+        """
+        with self._lock:
+            while self._held:
+                name, tensor = self._held.popitem()
+                yield name, _transposed(tensor, self._plan.axes.get(name))
+
+
+def _read(checkpoint: Checkpoint, plan: TowerPlan) -> Iterator[tuple[str, Tensor]]:
+    for name in sorted(plan.tensors):
+        stored = plan.tensors[name]
+        tensor = checkpoint.read(stored)
+        if not _is_finite(tensor):
+            path = checkpoint.tensors[stored].path
+            raise ModelError(
+                f"{path}: expected finite numbers in `{stored}`, found infinity or NaN",
+                hint="the checkpoint is damaged: download it again",
+            )
+        yield name, tensor
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    if tensor.dtype not in _EXPONENTS:
+        return True
+    import numpy as np
+
+    code, exponent = _EXPONENTS[tensor.dtype]
+    bits = np.frombuffer(tensor.data, code)
+    for begin in range(0, bits.size, _CHECKED_ELEMENTS):
+        part = bits[begin : begin + _CHECKED_ELEMENTS]
+        if ((part & exponent) == exponent).any():
+            return False
+    return True
+
+
+def _transposed(tensor: Tensor, axes: tuple[int, ...] | None) -> Tensor:
+    if not axes:
+        return tensor
+    import numpy as np
+
+    bits = np.frombuffer(tensor.data, f"V{ITEMSIZE_BYTES[tensor.dtype]}").reshape(tensor.shape)
+    turned = np.ascontiguousarray(bits.transpose(axes))
+    return Tensor(tensor.dtype, turned.shape, turned.tobytes())
+
+
+class _Hasher:
+    """The one definition of what a fingerprint covers."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256(_FORMAT)
+
+    def add(self, name: str, tensor: Tensor) -> None:
+        """Tensors come sorted by name; what stands before the bytes says how many follow."""
+        self._sha256.update(canonical_json([name, tensor.dtype, list(tensor.shape)]) + b"\n")
+        self._sha256.update(tensor.data)
+
+    def finish(self, plan: TowerPlan) -> str:
+        self._sha256.update(canonical_json(dict(plan.settings)))
+        return self._sha256.hexdigest()
