@@ -35,10 +35,15 @@ PROCESSORS: Final = ("transformers", "mlx-vlm")
 """Whose image processors a profile may name."""
 
 
+ALIASES: Final = {"qwen3_vl_moe": "qwen3_vl", "qwen3_5_moe": "qwen3_5"}
+"""Model types whose vision part is that of another."""
+
+
 def family_name(config: Mapping[str, Any], *, known: Collection[str] = ("clip", "siglip")) -> str:
     """The family that serves a model's ``config.json``.
 
-    A larger model is served by the family of its vision tower.
+    A larger model without a family of its own is served by that of its vision tower, as is a
+    `llava` around Pixtral's.
 
     Args:
         known: names of the families there are.
@@ -46,13 +51,17 @@ def family_name(config: Mapping[str, Any], *, known: Collection[str] = ("clip", 
     Raises:
         ModelError: none does.
 
-    >>> family_name({"model_type": "llava", "vision_config": {"model_type": "clip_vision_model"}})
+    >>> family_name({"model_type": "any", "vision_config": {"model_type": "clip_vision_model"}})
     'clip'
     """
     vision = config.get("vision_config")
     vision_type = vision.get("model_type") if isinstance(vision, dict) else None
-    for model_type in (config.get("model_type"), vision_type):
+    model_types = (config.get("model_type"), vision_type)
+    if model_types == ("llava", "pixtral"):  # the form in which transformers publishes Pixtral
+        model_types = ("pixtral", "llava")
+    for model_type in model_types:
         name = str(model_type).removesuffix("_vision_model")
+        name = ALIASES.get(name, name)
         if name in known:
             return name
     found = f"`{config.get('model_type')}`"

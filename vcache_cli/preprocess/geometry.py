@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from vcache_cli.errors import EncodeError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Final
 
-__all__ = ["Span", "crop_span", "resized_size"]
+__all__ = ["MAX_ASPECT_RATIO", "Span", "crop_span", "grid_size", "resized_size"]
+
+MAX_ASPECT_RATIO: Final = 200
+"""Of the long side to the short one, where sides become multiples of a factor."""
 
 Span = tuple[int, int, int, int]
 """Source start, source end, place in the result, length of the result; pixels of one axis."""
@@ -50,6 +56,42 @@ def _shortest_edge(height: int, width: int, shortest: int, longest: int | None) 
     if width < height:
         return int(exact * height / width), short
     return short, int(exact * width / height)
+
+
+def grid_size(
+    height: int, width: int, *, factor: int, min_pixels: int, max_pixels: int
+) -> tuple[int, int]:
+    """Height and width near those given whose sides are multiples of `factor`.
+
+    Args:
+        height, width: of the picture, pixels.
+        factor: side of what becomes one token, pixels.
+        min_pixels: a smaller area is enlarged to at least this.
+        max_pixels: a larger area is reduced to at most this, as long as both sides keep `factor`.
+
+    Raises:
+        EncodeError: kind ``aspect_ratio``: too thin, in the words of the servers.
+
+    >>> grid_size(1080, 1920, factor=28, min_pixels=3136, max_pixels=1_003_520)
+    (728, 1316)
+    """
+    ratio = max(height, width) / min(height, width)
+    if ratio > MAX_ASPECT_RATIO:
+        raise EncodeError(
+            f"absolute aspect ratio must be smaller than {MAX_ASPECT_RATIO}, got {ratio}",
+            kind="aspect_ratio",
+            hint="crop the picture, or exclude it",
+        )
+    high, wide = (round(side / factor) * factor for side in (height, width))
+    if high * wide > max_pixels:
+        scale = math.sqrt(height * width / max_pixels)
+        high, wide = (
+            max(factor, math.floor(side / scale / factor) * factor) for side in (height, width)
+        )
+    elif high * wide < min_pixels:
+        scale = math.sqrt(min_pixels / (height * width))
+        high, wide = (math.ceil(side * scale / factor) * factor for side in (height, width))
+    return high, wide
 
 
 def crop_span(length: int, wanted: int) -> Span:

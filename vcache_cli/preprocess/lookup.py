@@ -53,19 +53,27 @@ def _rescaled(settings: Mapping[str, Any]) -> NDArray[np.float32]:
         return levels
     arithmetic = settings.get("arithmetic", SCALE_F64)
     if arithmetic == DIVIDE_F32:
-        divided: NDArray[np.float32] = levels / np.float32(255)
-        return divided
+        return np.divide(levels, np.float32(255), dtype=np.float32)
     if arithmetic == SCALE_F32:
-        return levels * np.float32(settings["rescale_factor"])
+        return np.multiply(levels, np.float32(settings["rescale_factor"]), dtype=np.float32)
     if arithmetic == SCALE_F64:
         return (levels.astype(np.float64) * settings["rescale_factor"]).astype(np.float32)
     raise ModelError(f"unknown arithmetic `{arithmetic}`")
 
 
-def apply_table(table: NDArray[np.float32], levels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """(C, H, W) float32 values of (H, W, C) uint8 `levels`."""
+def apply_table(
+    table: NDArray[np.float32],
+    levels: NDArray[np.uint8],
+    *,
+    out: NDArray[np.float32] | None = None,
+) -> NDArray[np.float32]:
+    """(C, H, W) float32 values of (H, W, C) uint8 `levels`.
+
+    Args:
+        out: where to put them; contiguous.
+    """
     height, width, channels = levels.shape
-    values = np.empty((channels, height, width), np.float32)
+    values = np.empty((channels, height, width), np.float32) if out is None else out
     for channel in range(channels):
         # `clip` writes into `values` directly; no level is outside the table.
         np.take(table[channel], levels[:, :, channel], out=values[channel], mode="clip")

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from vcache_cli.checkpoint import Checkpoint
 
 __all__ = [
+    "channels",
     "check_type",
     "image_settings",
+    "number",
     "patch_side",
     "pixel_side",
     "processor_json",
@@ -49,8 +51,8 @@ def processor_json(checkpoint: Checkpoint) -> Mapping[str, Any]:
     return found
 
 
-def check_type(found: Mapping[str, Any], expected: Sequence[str], *, default: bool) -> None:
-    """Check that the settings are for one of the processors `expected`.
+def check_type(found: Mapping[str, Any], expected: Sequence[str], *, default: bool) -> str | None:
+    """Which of the processors `expected` the settings are for; None where they name none.
 
     Args:
         default: whether the server itself would choose one of them where none is named.
@@ -60,7 +62,7 @@ def check_type(found: Mapping[str, Any], expected: Sequence[str], *, default: bo
     """
     name = found.get("image_processor_type") or found.get("feature_extractor_type")
     if name is None and default:
-        return
+        return None
     plain = str(name).removesuffix("Fast").removesuffix("Pil")
     if plain not in expected:
         raise ModelError(
@@ -68,6 +70,7 @@ def check_type(found: Mapping[str, Any], expected: Sequence[str], *, default: bo
         )
     if found.get("auto_map"):
         raise ModelError("image processor with code of its own (`auto_map`) cannot be followed")
+    return plain
 
 
 def image_settings(found: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,10 +97,10 @@ def image_settings(found: Mapping[str, Any], defaults: Mapping[str, Any]) -> dic
     if settings["do_center_crop"]:
         settings["crop_size"] = _crop_size(every["crop_size"])
     if settings["do_rescale"]:
-        settings["rescale_factor"] = _number("rescale_factor", every["rescale_factor"])
+        settings["rescale_factor"] = number("rescale_factor", every["rescale_factor"])
     if settings["do_normalize"]:
-        settings["image_mean"] = _channels("image_mean", every["image_mean"])
-        settings["image_std"] = _channels("image_std", every["image_std"])
+        settings["image_mean"] = channels("image_mean", every["image_mean"])
+        settings["image_std"] = channels("image_std", every["image_std"])
     return settings
 
 
@@ -159,15 +162,25 @@ def resample_filter(value: Any) -> int:  # noqa: ANN401  as in the JSON
     return value
 
 
-def _number(name: str, value: Any) -> float:  # noqa: ANN401  as in the JSON
+def number(name: str, value: Any) -> float:  # noqa: ANN401  as in the JSON
+    """`value` as a finite float.
+
+    Raises:
+        ModelError: it is none.
+    """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # NaN is not
         raise ModelError(f"`{name}`: expected a number, found {value!r:.40}")
     return float(value)
 
 
-def _channels(name: str, value: Any) -> list[float]:  # noqa: ANN401  as in the JSON
+def channels(name: str, value: Any) -> list[float]:  # noqa: ANN401  as in the JSON
+    """`value` for each of three channels; one number stands for all.
+
+    Raises:
+        ModelError: it is neither one number nor three.
+    """
     values = [value] * 3 if isinstance(value, int | float) else value
     if not isinstance(values, list) or len(values) != 3:
         raise ModelError(f"`{name}`: expected a number or three, found {value!r}")
-    return [_number(name, part) for part in values]
+    return [number(name, part) for part in values]
