@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.items import Frames
 
-__all__ = ["first_frame", "resized"]
+__all__ = ["check_resize", "first_frame", "resized"]
 
 MAX_RESIZED_PIXELS: Final = 178_956_970
 """A line of 1 x 100,000 pixels would grow to 224 x 22,400,000 before its middle is taken."""
@@ -37,16 +37,25 @@ def first_frame(frames: Frames, *, convert: bool) -> NDArray[np.uint8]:
     return composited
 
 
-def resized(levels: NDArray[np.uint8], height: int, width: int, resample: int) -> NDArray[np.uint8]:
-    """(height, width, 3) of (H, W, 3) `levels`, by Pillow's filter `resample`.
+def check_resize(before: tuple[int, int], after: tuple[int, int]) -> None:
+    """See that a resize can be done; both sizes are height and width, pixels.
 
     Raises:
         EncodeError: kind ``too_long``: a picture so thin that its resize has no end.
     """
-    if height * width > MAX_RESIZED_PIXELS or 0 in {height, width}:
+    if after[0] * after[1] > MAX_RESIZED_PIXELS or min(after) < 1:
         raise EncodeError(
-            f"{levels.shape[1]} x {levels.shape[0]} pixels would become {width} x {height}",
+            f"{before[1]} x {before[0]} pixels would become {after[1]} x {after[0]}",
             kind="too_long",
             hint="crop the picture, or exclude it",
         )
+
+
+def resized(levels: NDArray[np.uint8], height: int, width: int, resample: int) -> NDArray[np.uint8]:
+    """(height, width, 3) of (H, W, 3) `levels`, by Pillow's filter `resample`.
+
+    Raises:
+        EncodeError: see `check_resize`.
+    """
+    check_resize((levels.shape[0], levels.shape[1]), (height, width))
     return np.asarray(Image.fromarray(levels).resize((width, height), resample))
