@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,10 +80,16 @@ class FakeEncoder:
 
     fingerprint: str = "0" * 64
     concurrency: int = 2
-    pixel_shape: tuple[int, int, int] | None = None
+    pixel_shape: tuple[int, ...] | None = None
     device: dict[str, str] = field(default_factory=dict)
     encoded: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def bucket(self, pixels: Pixels) -> Hashable:
+        return pixels.shape_key
+
+    def feature_shapes(self, num_tokens: int) -> dict[str, tuple[int, ...]]:
+        return {"features": (num_tokens, 2)}
 
     def encode(self, batch: Sequence[Pixels]) -> list[Features]:
         values = [float(pixels.tensors["pixel_values"].ravel()[0]) for pixels in batch]

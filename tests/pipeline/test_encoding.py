@@ -32,7 +32,7 @@ def encode(encoder: object, store: MemoryStore) -> EncodeBatch:
 def test_a_batch_holds_one_shape_and_nothing_is_lost_or_kept(
     shapes: list[int], batch_size: int
 ) -> None:
-    batcher = Batcher(batch_size)
+    batcher = Batcher(batch_size, lambda pixels: pixels.shape_key)
     batches = []
     for number, side in enumerate(shapes):
         batch = batcher.add(prepared(number, side=side))

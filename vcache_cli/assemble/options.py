@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 from vcache_cli.errors import UsageError
 from vcache_cli.items import Stage
 
-__all__ = ["DTYPES", "WarmOptions"]
+__all__ = ["COMPUTE_DTYPES", "DTYPES", "WarmOptions"]
 
 DTYPES: Final = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 """Names that people use, to the names that files use."""
+
+COMPUTE_DTYPES: Final = {"auto": None, **DTYPES}
+"""The same; ``auto`` leaves it to the backend."""
 
 MAX_FILE_BYTES: Final = 256 * 1024**2
 MAX_PIXELS: Final = 178_956_970
@@ -25,11 +29,17 @@ class WarmOptions:
     stage: Stage = Stage.FEATURES
     target: str = "native"
     profile: str = "transformers-pil-5"
+    target_options: Mapping[str, Any] = field(default_factory=dict)
+    """What only some targets take: ``model_name``, ``max_side``, ``allow_lossy``,
+    ``server_version``, ``groups``."""
     backend: str | None = None
     """None is what the machine does best."""
     dtype: str = "bfloat16"
     """Of the stored features: ``bfloat16``, ``float16`` or ``float32``."""
-    output: str = "hidden"
+    compute_dtype: str = "auto"
+    """What the encoder computes in: one of `COMPUTE_DTYPES`."""
+    output: str | None = None
+    """``projected`` or ``hidden``; None is what the family's tower gives by default."""
     workers: int | None = None
     """Threads that decode; None is one per core."""
     batch_size: int | None = None
@@ -58,6 +68,9 @@ class WarmOptions:
         """
         if self.dtype not in DTYPES:
             raise UsageError(f"no dtype `{self.dtype}`; available: {', '.join(sorted(DTYPES))}")
+        if self.compute_dtype not in COMPUTE_DTYPES:
+            known = ", ".join(sorted(COMPUTE_DTYPES))
+            raise UsageError(f"no compute dtype `{self.compute_dtype}`; available: {known}")
         for name in ("workers", "batch_size", "max_pixels", "max_file_bytes"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vcache_cli import media, registry
-from vcache_cli.assemble.options import WarmOptions
-from vcache_cli.assemble.targets import load_warm_target
+from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
+from vcache_cli.assemble.targets import demanded, load_warm_target, resolve_options
 from vcache_cli.checkpoint import Checkpoint, open_checkpoint
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.errors import ModelError
@@ -90,8 +90,12 @@ def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = Non
     """
     options = options or WarmOptions()
     target = load_warm_target(options.target)
+    options = demanded(target, options)
     profile: Profile = registry.load("profiles", target.profile or options.profile)
     checkpoint = open_checkpoint(os.fspath(model))
+    target_options = resolve_options(target, options, checkpoint)
+    if "max_side" in target_options:
+        profile = replace(profile, max_side=target_options["max_side"] or None)
     name = family_name(checkpoint.config, known=registry.names("families"))
     family: Family = registry.load("families", name)
     settings = family.resolve(checkpoint, profile)
@@ -107,6 +111,7 @@ def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = Non
         family=family.name,
         family_revision=family.revision,
         settings=settings,
+        target_options=target_options,
         encoder=encoder_recipe,
     )
     preprocessor = family.preprocessor(settings, profile)
@@ -141,13 +146,19 @@ def _load_encoder(
         registry.load("backends", each) for each in registry.names("backends")
     ]
     backend = choose_backend(options.backend, available)
-    encoder: Encoder = load_encoder(checkpoint, tower, backend, output=options.output)
+    encoder = load_encoder(
+        checkpoint,
+        tower,
+        backend,
+        output=options.output,
+        compute_dtype=COMPUTE_DTYPES[options.compute_dtype],
+    )
     recipe = EncoderRecipe(
         tower=tower.name,
         revision=tower.revision,
         fingerprint=encoder.fingerprint,
-        output=options.output,
-        compute_dtype="F32",
+        output=encoder.output,
+        compute_dtype=encoder.compute_dtype,
         stored_dtype=options.stored_dtype,
     )
     return encoder, recipe

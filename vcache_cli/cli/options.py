@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BackendOption",
     "BatchSizeOption",
+    "ComputeDtypeOption",
     "DryRunOption",
     "DtypeOption",
     "EventsOption",
@@ -124,7 +125,20 @@ ProfileOption = Annotated[
 BackendOption = Annotated[
     str | None,
     option(
-        "--backend", metavar="NAME", about="What encodes: numpy or mlx.", default="the fastest here"
+        "--backend",
+        metavar="NAME",
+        about="What encodes: numpy, mlx or torch.",
+        default="the fastest here",
+    ),
+]
+ComputeDtypeOption = Annotated[
+    str | None,
+    option(
+        "--compute-dtype",
+        metavar="DTYPE",
+        about="What the encoder computes in: float32, bfloat16, float16, or auto, which is what"
+        " suits the backend.",
+        default="auto",
     ),
 ]
 DtypeOption = Annotated[

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Request", "request"]
 
 _SETTINGS = (
-    *("store", "model", "target", "stage", "profile", "backend", "dtype", "workers"),
-    *("batch_size", "on_error", "max_errors", "max_size", "min_free", "on_full"),
+    *("store", "model", "target", "stage", "profile", "backend", "dtype", "compute_dtype"),
+    *("workers", "batch_size", "on_error", "max_errors", "max_size", "min_free", "on_full"),
 )
 
 
@@ -72,6 +72,7 @@ def _options(settings: Settings, *, retry_errors: bool) -> WarmOptions:
         profile=settings.profile,
         backend=settings.backend,
         dtype=settings.dtype,
+        compute_dtype=settings.compute_dtype,
         workers=settings.workers,
         batch_size=settings.batch_size,
         on_error=settings.on_error,

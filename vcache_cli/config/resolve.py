@@ -32,6 +32,7 @@ class Settings:
     profile: str = "transformers-pil-5"
     backend: str | None = None
     dtype: str = "bfloat16"
+    compute_dtype: str = "auto"
     workers: int | None = None
     batch_size: int | None = None
     on_error: Literal["skip", "fail"] = "skip"

@@ -86,6 +86,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "number type of stored features",
     ),
     Setting(
+        "compute_dtype",
+        one_of("auto", "bfloat16", "float16", "float32"),
+        "`auto`, `bfloat16`, `float16` or `float32`",
+        "auto",
+        "number type that the encoder computes in",
+    ),
+    Setting(
         "workers",
         parse_count,
         "a number of at least 1",

@@ -81,6 +81,11 @@ class TowerEncoder:
         return self.weights.fingerprint
 
     @property
+    def compute_dtype(self) -> str:
+        """``F32``, ``BF16`` or ``F16``."""
+        return self.ops.device["dtype"]
+
+    @property
     def pixel_shape(self) -> tuple[int, ...] | None:
         """Shape of the only pixels that the tower takes; None where sizes may be mixed."""
         return self.tower.pixel_shape(self.plan.settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vcache_cli.entry import Entry, Provenance, creation_time
 from vcache_cli.errors import EncodeError
@@ -12,7 +12,7 @@ from vcache_cli.outcome import Outcome
 from vcache_cli.protocols import GroupTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
     from concurrent.futures import Future
 
     from vcache_cli.items import Features, Pixels
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Values: TypeAlias = list[Pixels] | list[Features]
 
 __all__ = ["Batcher", "EncodeBatch", "Written"]
+
+_BATCH_BYTES: Final = 64 * 1024**2
+"""Pixels of a full batch: large pictures fill an encoder with fewer of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,37 +50,58 @@ class Written:
 
 
 class Batcher:
-    """Collects items of one shape until a batch is full. Bounded; one thread.
+    """Collects items that may share a batch until it is full. Bounded; one thread.
 
     Args:
         batch_size: items of a full batch.
+        bucket: items with an equal one may share a batch; a group stands alone.
     """
 
-    def __init__(self, batch_size: int) -> None:
+    def __init__(self, batch_size: int, bucket: Callable[[Pixels], Hashable]) -> None:
         self._batch_size = batch_size
-        self._open: dict[object, list[Prepared]] = {}
-        self._waiting = 0
+        self._bucket = bucket
+        self._open: dict[Hashable, _Batch] = {}
 
     def add(self, prepared: Prepared) -> list[Prepared] | None:
-        """A batch that is now full, or the fullest one where too many items wait."""
-        shape = _shape(prepared)
-        batch = self._open.setdefault(shape, [])
-        batch.append(prepared)
-        self._waiting += 1
-        if len(batch) >= self._batch_size:
-            return self._pop(shape)
-        if self._waiting >= 4 * self._batch_size:
-            return self._pop(max(self._open, key=lambda key: len(self._open[key])))
+        """A batch that is now full, or the fullest one where too much waits."""
+        bucket = self._bucket_of(prepared)
+        batch = self._open.setdefault(bucket, _Batch())
+        batch.add(prepared)
+        if len(batch.items) >= self._batch_size or batch.size_bytes >= _BATCH_BYTES:
+            return self._open.pop(bucket).items
+        if self._is_crowded():
+            return self._open.pop(max(self._open, key=lambda key: self._open[key].fullness)).items
         return None
 
     def flush(self) -> list[Prepared] | None:
         """One of the batches that never filled; None where nothing waits."""
-        return self._pop(next(iter(self._open))) if self._open else None
+        return self._open.pop(next(iter(self._open))).items if self._open else None
 
-    def _pop(self, shape: object) -> list[Prepared]:
-        batch = self._open.pop(shape)
-        self._waiting -= len(batch)
-        return batch
+    def _bucket_of(self, prepared: Prepared) -> Hashable:
+        return self._bucket(prepared.pixels[0]) if len(prepared.pixels) == 1 else prepared.key
+
+    def _is_crowded(self) -> bool:
+        waiting = self._open.values()
+        return (
+            sum(len(batch.items) for batch in waiting) >= 4 * self._batch_size
+            or sum(batch.size_bytes for batch in waiting) >= 4 * _BATCH_BYTES
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """Items that wait for others."""
+
+    items: list[Prepared] = field(default_factory=list)
+    size_bytes: int = 0
+
+    def add(self, prepared: Prepared) -> None:
+        self.items.append(prepared)
+        self.size_bytes += sum(pixels.size_bytes for pixels in prepared.pixels)
+
+    @property
+    def fullness(self) -> tuple[int, int]:
+        return len(self.items), self.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +118,10 @@ class EncodeBatch:
     provenance: Provenance
     """What all entries of the run share."""
     submit: Callable[[Entry], Future[int]]
+
+    def bucket(self, pixels: Pixels) -> Hashable:
+        """Items with an equal one may share a batch."""
+        return self.encoder.bucket(pixels) if self.encoder else pixels.shape_key
 
     def __call__(self, batch: Sequence[Prepared]) -> list[Written]:
         """One `Written` per item, in order."""
@@ -150,11 +178,6 @@ class EncodeBatch:
         if not isinstance(self.target, GroupTarget):
             raise TypeError(f"target `{self.target.name}` has no entries of groups")
         return self.target.group_tensors(self.recipe, value)
-
-
-def _shape(prepared: Prepared) -> object:
-    """What a batch has in common; a group stands alone."""
-    return prepared.pixels[0].shape_key if len(prepared.pixels) == 1 else prepared.key
 
 
 def _failed(prepared: Prepared, error: EncodeError | MemoryError) -> Written:

@@ -50,7 +50,7 @@ class WarmPass:
 
     def __init__(self, parts: WarmParts) -> None:
         self._parts = parts
-        self._batcher = Batcher(parts.batch_size)
+        self._batcher = Batcher(parts.batch_size, parts.encode.bucket)
         self._notebook = Notebook(
             parts.ledger,
             parts.triage.context,

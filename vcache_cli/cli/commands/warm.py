@@ -25,6 +25,7 @@ def warm(
     profile: opt.ProfileOption = None,
     backend: opt.BackendOption = None,
     dtype: opt.DtypeOption = None,
+    compute_dtype: opt.ComputeDtypeOption = None,
     workers: opt.WorkersOption = None,
     batch_size: opt.BatchSizeOption = None,
     on_error: opt.OnErrorOption = None,
