@@ -35,7 +35,11 @@ PROCESSORS: Final = ("transformers", "mlx-vlm")
 """Whose image processors a profile may name."""
 
 
-ALIASES: Final = {"qwen3_vl_moe": "qwen3_vl", "qwen3_5_moe": "qwen3_5"}
+ALIASES: Final = {
+    "internvl_chat": "internvl",  # the layout of its makers
+    "qwen3_5_moe": "qwen3_5",
+    "qwen3_vl_moe": "qwen3_vl",
+}
 """Model types whose vision part is that of another."""
 
 
