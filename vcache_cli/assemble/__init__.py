@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.planning import WarmPlan, plan_warm
     from vcache_cli.assemble.public import check, open_store, warm
     from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
+    from vcache_cli.assemble.recompute import Recompute, open_recompute
     from vcache_cli.assemble.stores import create_root, open_root
     from vcache_cli.assemble.targets import load_target
     from vcache_cli.assemble.warming import WarmRun, WarmSummary, open_warm
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CorpusKey",
     "LoadedRecipe",
+    "Recompute",
     "WarmOptions",
     "WarmPlan",
     "WarmRun",
@@ -29,6 +31,7 @@ __all__ = [
     "create_root",
     "load_recipe",
     "load_target",
+    "open_recompute",
     "open_root",
     "open_store",
     "open_warm",
@@ -39,6 +42,7 @@ __all__ = [
 _HOMES = {
     "CorpusKey": "keys",
     "LoadedRecipe": "recipes",
+    "Recompute": "recompute",
     "WarmOptions": "options",
     "WarmPlan": "planning",
     "WarmRun": "warming",
@@ -49,6 +53,7 @@ _HOMES = {
     "create_root": "stores",
     "load_recipe": "recipes",
     "load_target": "targets",
+    "open_recompute": "recompute",
     "open_root": "stores",
     "open_store": "public",
     "open_warm": "warming",

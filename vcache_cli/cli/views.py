@@ -140,10 +140,23 @@ def verify_view(document: Mapping[str, Any]) -> Sequence[Block]:
         facts.insert(2, ("checksums", f"structure only: {which} none"))
     if empty := document.get("empty_directories"):
         facts.append(("empty directories", f"{empty:,}"))
+    if anew := document.get("recomputed"):
+        facts.append(("recomputed", _recomputed(anew)))
     if not document["complete"]:
         facts.append(("complete", "no; run it again to go on from here"))
     table = Table(("kind", "path", "action", "found"), tuple(rows))
     return (table, Lines(tuple(more)), Facts(tuple(facts)))
+
+
+def _recomputed(anew: Mapping[str, Any]) -> str:
+    """How many entries were computed anew, and what became of them."""
+    told = [
+        f"{anew['compared']:,}",
+        f"{anew['within_tolerance']:,} within tolerance",
+        *(f"{number:,} {reason}" for reason, number in anew["drifted"].items()),
+        *(f"{number:,} not: {why}" for why, number in anew["not_recomputable"].items()),
+    ]
+    return ", ".join(told)
 
 
 def _problem_rows(document: Mapping[str, Any]) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -165,6 +178,8 @@ def _problem_rows(document: Mapping[str, Any]) -> tuple[list[tuple[str, ...]], l
 
 
 def _difference(problem: Mapping[str, Any]) -> str:
+    if "reason" in problem:
+        return f"{problem['reason']}: {problem['actual']}"
     if "expected" in problem and "actual" in problem:
         return f"expected {problem['expected']}, found {problem['actual']}"
     return str(problem.get("actual", problem.get("expected", "")))

@@ -6,11 +6,11 @@ import errno
 import hashlib
 import os
 import time
-from collections import Counter, deque
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vcache_cli.errors import UsageError
 from vcache_cli.store.empties import empties_of
@@ -26,6 +26,7 @@ from vcache_cli.store.verify_beside import (
     strangers,
 )
 from vcache_cli.store.verify_entry import Checked, Level, Problem, check_entry
+from vcache_cli.store.verify_report import VerifyOptions, VerifyReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,94 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Level", "Problem", "VerifyOptions", "VerifyReport", "verify_store"]
 
-MAX_LISTED: Final = 1_000
-"""Elements of a list in a document."""
 _CURSOR: Final = "verify cursor "
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyOptions:
-    """How deep, how much, and what then."""
-
-    level: Level = "data"
-    repair: bool = False
-    """Move damaged entries to quarantine and correct the index."""
-    subset: float = 1.0
-    """Share of the entries, 0..1; `key` and `seed` alone decide which. At least one entry."""
-    seed: int = 0
-    max_duration_seconds: float | None = None
-    """Stop after that; the next verify of that level that has such a limit goes on from there."""
-    cursor: str | None = None
-    """Begin after this path, instead of where an earlier verify stopped."""
-    threads: int = min(4, os.cpu_count() or 1)
-    """Readers of level ``data``."""
-
-    def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: a share beyond 0..1, or no thread.
-        """
-        if not 0 < self.subset <= 1:
-            raise UsageError(f"a subset of {self.subset:g} is not between 0 % and 100 %")
-        if self.threads < 1:
-            raise UsageError(f"{self.threads} threads cannot verify anything")
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """What was found."""
-
-    level: Level
-    checked: int
-    """Entries."""
-    ok: int
-    """Entries without damage."""
-    bytes_read: int
-    problems: tuple[Problem, ...]
-    complete: bool
-    """False where time ran out first."""
-    cursor: str | None = None
-    """Path of the last entry checked, where it is not complete."""
-    without_checksum: int = 0
-    """Sound entries that carry no checksum, so that only their structure was checked."""
-    structure_only: bool = False
-    """True where that is every one of them."""
-    empty_directories: int | None = None
-    """Directories for an entry that hold nothing; None where entries share theirs."""
-
-    @property
-    def damage(self) -> tuple[Problem, ...]:
-        """Damage that was found, repaired or not."""
-        return tuple(problem for problem in self.problems if problem.is_damage)
-
-    @property
-    def damage_left(self) -> tuple[Problem, ...]:
-        """Damage that is still there: exit code 4."""
-        return tuple(problem for problem in self.problems if problem.is_left)
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields of ``vcache.verify/1``; damage is listed first, then the rarer kinds."""
-        kinds = Counter(problem.kind for problem in self.problems)
-        ranked = sorted(self.problems, key=lambda each: (not each.is_damage, kinds[each.kind]))
-        value: dict[str, Any] = {
-            "level": self.level,
-            "checked": self.checked,
-            "ok": self.ok,
-            "bytes_read": self.bytes_read,
-            "problems": [problem.as_json() for problem in ranked[:MAX_LISTED]],
-            "kinds": dict(sorted(kinds.items())),
-            "complete": self.complete,
-            "structure_only": self.structure_only,
-            "without_checksum": self.without_checksum,
-        }
-        if len(ranked) > MAX_LISTED:
-            value["problems_omitted"] = len(ranked) - MAX_LISTED
-        if self.empty_directories is not None:
-            value["empty_directories"] = self.empty_directories
-        if self.cursor is not None:
-            value["cursor"] = os.fsencode(self.cursor).decode("utf-8", "backslashreplace")
-        return value
 
 
 def verify_store(
@@ -145,11 +59,14 @@ def verify_store(
         on_progress: called with (entries checked, entries to check).
 
     Raises:
+        UsageError: a level without what it needs.
         LockBusyError: a repair while another process prunes or repairs.
         AccessError: a repair of a store that is read-only.
         NotAStoreError: a repair where something else lies in the place of the quarantine.
     """
     chosen = options or VerifyOptions()
+    if (chosen.level == "recompute") != (chosen.recompute is not None):
+        raise UsageError("level `recompute`, and it alone, needs what computes anew")
     with ExitStack() as held:
         if chosen.repair:
             held.enter_context(gc_lock(root))
@@ -225,7 +142,7 @@ class _Verify:
 
     def _check_all(self, files: Iterable[FileFacts]) -> Iterator[Checked]:
         """Checks in the order of `files`, a few at a time where data is read."""
-        if self._options.level != "data" or self._options.threads == 1:
+        if self._options.level in {"stat", "header"} or self._options.threads == 1:
             yield from map(self._check, files)
             return
         running: deque[Future[Checked]] = deque()
@@ -244,17 +161,21 @@ class _Verify:
     def _check(self, file: FileFacts) -> Checked:
         size, inode = self._known.get(file.key or "", (None, None))
         known = size if inode == file.inode else None
-        return check_entry(self._root, file, self._options.level, known)
+        checked = check_entry(self._root, file, self._options.level, known)
+        again = self._options.recompute
+        if again is None or not checked.is_ok:
+            return checked
+        return replace(checked, problems=(*checked.problems, *again(file)))
 
     def _repaired(self, checks: Iterable[Checked]) -> list[Problem]:
         problems: list[Problem] = []
         for checked in checks:
-            damage = [problem for problem in checked.problems if problem.is_damage]
+            damage = [problem for problem in checked.problems if problem.is_repairable]
             action = "none"
             if damage and self._options.repair:
                 action = self._move(checked.facts, damage[0])
             problems += [
-                replace(problem, action=action) if problem.is_damage else problem
+                replace(problem, action=action) if problem.is_repairable else problem
                 for problem in checked.problems
             ]
         return [*problems, *self._links()]

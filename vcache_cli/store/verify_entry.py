@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["DAMAGE", "Checked", "Level", "Problem", "check_entry", "problem_of"]
 
-Level = Literal["stat", "header", "data"]
+Level = Literal["stat", "header", "data", "recompute"]
 
 DAMAGE: Final = frozenset(
-    {"size", "header", "checksum", "key_mismatch", "dtype", "symlink", "io_error"}
+    {
+        *("size", "header", "checksum", "key_mismatch", "dtype", "symlink", "io_error"),
+        "recompute_mismatch",
+    }
 )
-"""Kinds of problems that make an entry's get miss; the others are told for information."""
+"""Kinds of problems that make an entry's get miss, or give what it should not; the others are
+told for information."""
 
 _FLOATS: Final = frozenset({"BF16", "F16", "F32"})
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM})
@@ -51,11 +55,26 @@ class Problem:
     action: str = "none"
     """What was done about it: ``none``, ``quarantined``, ``reindexed``, ``gone`` where the file
     was replaced or removed meanwhile, or ``failed: ...``."""
+    reason: str | None = None
+    """Why an entry is not what is computed anew: ``weights``, ``processor``, ``revision``,
+    ``versions`` or ``content``."""
+    max_error: float | None = None
+    """Largest difference from what is computed anew, relative to its largest value."""
+    cosine: float | None = None
+    """Of the angle between both, over all values."""
 
     @property
     def is_damage(self) -> bool:
         """True where entries are lost to readers, or may be."""
         return self.kind in DAMAGE
+
+    @property
+    def is_repairable(self) -> bool:
+        """True for damage that putting the file aside ends.
+
+        What other weights, settings or versions made is as it was made: it is for prune.
+        """
+        return self.is_damage and self.reason in {None, "content"}
 
     @property
     def is_left(self) -> bool:
@@ -71,6 +90,9 @@ class Problem:
             "expected": self.expected,
             "actual": self.actual,
             "action": self.action,
+            "reason": self.reason,
+            "max_error": self.max_error,
+            "cosine": self.cosine,
         }
         return {name: part for name, part in value.items() if part is not None}
 
