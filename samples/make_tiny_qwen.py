@@ -122,20 +122,25 @@ def qwen_tensors(rng: np.random.Generator, family: str) -> Tensors:
 
 def vision_config(family: str) -> dict[str, Any]:
     """The vision part of `config.json`, with what the published ones say and no more."""
-    common = {"depth": NUM_LAYERS, "num_heads": NUM_HEADS, "spatial_merge_size": 2}
+    common: dict[str, Any] = {"depth": NUM_LAYERS, "num_heads": NUM_HEADS, "spatial_merge_size": 2}
     if family == "qwen2_vl":
         sizes = {"embed_dim": CHANNELS, "hidden_size": TEXT_CHANNELS, "mlp_ratio": 2}
         older = {"in_chans": 3, "patch_size": 14, "spatial_patch_size": 14}
         return common | sizes | older | {"temporal_patch_size": 2}
-    sizes = {
+    sizes: dict[str, Any] = {
         "hidden_size": CHANNELS,
         "intermediate_size": MLP_CHANNELS,
         "out_hidden_size": TEXT_CHANNELS,
         "temporal_patch_size": 2,
     }
     if family == "qwen2_5_vl":
-        windows = {"fullatt_block_indexes": [*FULL_ATTENTION], "window_size": 112}
-        older = {"hidden_act": "silu", "in_chans": 3, "patch_size": 14, "tokens_per_second": 2}
+        windows: dict[str, Any] = {"fullatt_block_indexes": [*FULL_ATTENTION], "window_size": 112}
+        older: dict[str, Any] = {
+            "hidden_act": "silu",
+            "in_chans": 3,
+            "patch_size": 14,
+            "tokens_per_second": 2,
+        }
         return common | sizes | windows | older
     newer = {
         "deepstack_visual_indexes": [*DEEPSTACK] if family == "qwen3_vl" else [],
@@ -150,7 +155,7 @@ def vision_config(family: str) -> dict[str, Any]:
 
 def config(family: str) -> dict[str, Any]:
     """The content of `config.json`: the older two have the text settings at the root."""
-    text = {
+    text: dict[str, Any] = {
         "hidden_act": "silu",
         "hidden_size": TEXT_CHANNELS,
         "intermediate_size": MLP_CHANNELS,

@@ -46,9 +46,9 @@ def test_every_frame_is_a_segment(grids: list[Grid]) -> None:
 def test_angles_turn_by_row_and_by_column() -> None:
     cosine, sine = rotary(np.array([[3, 5], [0, 7]]), width=8, theta=10_000.0)
     for patch, (row, column) in enumerate([(3, 0), (5, 7)]):
-        half = [row, row / 100, column, column / 100]
-        assert np.allclose(cosine[patch], [math.cos(angle) for angle in half * 2], atol=1e-6)
-        assert np.allclose(sine[patch], [math.sin(angle) for angle in half * 2], atol=1e-6)
+        angles = [row, row / 100, column, column / 100]
+        assert np.allclose(cosine[patch], [math.cos(each) for each in angles], atol=1e-6)
+        assert np.allclose(sine[patch], [math.sin(each) for each in angles], atol=1e-6)
     assert cosine.dtype == sine.dtype == np.float32
 
 

@@ -69,10 +69,10 @@ def frame_lengths(grids: Sequence[Grid]) -> tuple[int, ...]:
 
 
 def rotary(where: Integers, *, width: int, theta: float) -> tuple[Floats, Floats]:
-    """Cosine and sine of every patch's angles, each (patches, width).
+    """Cosine and sine of every patch's angles, each (patches, width / 2).
 
-    The first half of a head turns with the second; of each half, the first half by the row and
-    the second by the column.
+    The first half of a head's channels turns with the second: of each half, the first half by
+    the row and the second by the column.
 
     Args:
         where: rows and columns, of `places`.
@@ -82,9 +82,8 @@ def rotary(where: Integers, *, width: int, theta: float) -> tuple[Floats, Floats
     steps = np.arange(0, width // 2, 2, dtype=np.float32) / np.float32(width // 2)
     frequencies = np.float32(1) / np.float32(theta) ** steps
     angles = where[:, :, None].astype(np.float32) * frequencies
-    half = np.concatenate([angles[0], angles[1]], axis=1)
-    whole = np.concatenate([half, half], axis=1)
-    return np.cos(whole), np.sin(whole)
+    both = np.concatenate([angles[0], angles[1]], axis=1)
+    return np.cos(both), np.sin(both)
 
 
 def windows(grids: Sequence[Grid], *, merge: int, side: int) -> Windows:
