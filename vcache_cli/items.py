@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -217,9 +218,11 @@ class Features:
 
     tensors: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """`features` (num_tokens, hidden_size), and where the family has them `pooled`
-    (hidden_size,) and `deepstack_0..n`; no batch axis."""
+    (hidden_size,) and `deepstack_0..n`; no batch axis. Made by a server's own code, `features`
+    has more axes where the server's has, and is `features.0..n` where that is a list."""
 
     @property
     def num_tokens(self) -> int:
-        """Rows of `features`."""
-        return int(self.tensors["features"].shape[0])
+        """Rows of `features`, whatever the axes before the last."""
+        parts = (each for name, each in self.tensors.items() if name.startswith("features"))
+        return sum(math.prod(part.shape[:-1]) for part in parts)
