@@ -51,6 +51,11 @@ class FakeDecoder:
         rgb[...] = len(data) % 256
         return Frames(rgb, warnings=("alpha_dropped",) if b"alpha" in data else ())
 
+    def measure(self, data: bytes) -> tuple[int, int]:
+        if b"headless" in data:
+            raise MediaError("no header, on purpose", kind="corrupt")
+        return 1, 1
+
 
 @dataclass(frozen=True)
 class FakePreprocessor:

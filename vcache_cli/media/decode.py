@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import struct
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -20,10 +21,16 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from vcache_cli.errors import MediaError, ModelError
 from vcache_cli.items import Frames, Kind
+from vcache_cli.media.jxl import jxl_size
 from vcache_cli.media.losses import losses
+from vcache_cli.media.measure import measured, measured_jxl, with_metadata_first
+from vcache_cli.media.notices import PLUGIN
+from vcache_cli.media.plugins import plugin_format
+from vcache_cli.media.shrink import shrink
 from vcache_cli.media.sniff import describe, format_of, has_pnm_header, sniff
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Final
 
     from numpy.typing import NDArray
@@ -45,18 +52,12 @@ _FORMATS: Final = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "TIFF", "BMP", "PPM", "
 _PILLOW: Final = re.compile(r"PIL\.")
 """Modules of Pillow, as a filter of `warnings` holds them."""
 
-_CONVERT: Final = {
-    "HEIC": "convert it to JPEG or PNG first, or exclude it",
-    "JPEG XL": "convert it to JPEG or PNG first, or exclude it",
-}
-"""Pictures that Pillow, and so the server, cannot open."""
-
 _AGAIN: Final = "copy or download it again"
 
 
 @dataclass(frozen=True, slots=True)
 class PillowDecoder:
-    """Pictures by the rules that mlx-vlm's and transformers' loaders share."""
+    """Pictures by the rules that mlx-vlm's and transformers' loaders share, and by oMLX's."""
 
     profile: Profile
     max_pixels: int = 178_956_970
@@ -85,13 +86,50 @@ class PillowDecoder:
             MediaError: kind ``not_media``, ``unsupported``, ``too_large``, ``bomb``,
                 ``truncated``, ``corrupt``, ``exif_broken`` or ``memory``.
         """
-        self._check(data)
+        plugin = self._check(data)
+        with self._telling(data), self._opened(data, plugin) as image:
+            rgb = self._rgb(image)
+            kinds = losses(image, data, keeps_key="transparency" in rgb.info)
+            levels = np.asarray(rgb)
+            kinds = (*kinds, PLUGIN) if plugin else kinds
+            return Frames(levels[np.newaxis], warnings=kinds, key_rgb=_key(rgb, levels))
+
+    def measure(self, data: bytes) -> tuple[int, int]:
+        """Width and height, pixels, of what `decode` will give; reads the header, decodes nothing.
+
+        Raises:
+            MediaError: the header cannot be read, or says that a limit is passed.
+        """
+        plugin = self._check(data)
+        if plugin == "JXL":
+            with _broken_exif_told():
+                return measured_jxl(data, self.profile)
+        with self._telling(data), self._opened(with_metadata_first(data), plugin) as image:
+            self._check_size(*image.size)
+            with _broken_exif_told():
+                return measured(image, self.profile)
+
+    def _check(self, data: bytes) -> str | None:
+        """The format of the plug-in that decodes it; None where Pillow does by itself."""
+        head = data[:64]
+        if len(data) > self.max_file_bytes:
+            message = f"{len(data)} bytes, more than the limit of {self.max_file_bytes}"
+            raise MediaError(message, kind="too_large")
+        if sniff(head) is not Kind.IMAGE:
+            raise MediaError(f"not a picture: looks like {describe(head)}", kind="not_media")
+        found = format_of(head) or ""
+        if found == "PNM" and not has_pnm_header(data):
+            raise MediaError("its header has no end", kind="corrupt", hint=_AGAIN)
+        plugin = plugin_format(found)
+        if plugin == "JXL":  # it decodes as it opens
+            self._check_size(*jxl_size(data))
+        return plugin
+
+    @contextmanager
+    def _telling(self, data: bytes) -> Iterator[None]:
+        """What Pillow raises on `data`, as a MediaError."""
         try:
-            with _opened(data, self.max_pixels) as image:
-                rgb = self._rgb(image)
-                kinds = losses(image, data, keeps_key="transparency" in rgb.info)
-                levels = np.asarray(rgb)
-                return Frames(levels[np.newaxis], warnings=kinds, key_rgb=_key(rgb, levels))
+            yield
         except Image.DecompressionBombError as error:
             raise self._too_many_pixels("far too many pixels") from error
         except MemoryError as error:
@@ -103,42 +141,33 @@ class PillowDecoder:
         except CODEC_ERRORS as error:
             raise _decode_error(error) from error
 
-    def _check(self, data: bytes) -> None:
-        head = data[:64]
-        if len(data) > self.max_file_bytes:
-            message = f"{len(data)} bytes, more than the limit of {self.max_file_bytes}"
-            raise MediaError(message, kind="too_large")
-        if sniff(head) is not Kind.IMAGE:
-            raise MediaError(f"not a picture: looks like {describe(head)}", kind="not_media")
-        found = format_of(head) or ""
-        if found == "PNM" and not has_pnm_header(data):
-            raise MediaError("its header has no end", kind="corrupt", hint=_AGAIN)
-        if hint := _CONVERT.get(found):
-            raise MediaError(f"{found} pictures cannot be decoded", kind="unsupported", hint=hint)
+    def _opened(self, data: bytes, plugin: str | None) -> Image.Image:
+        _quieten()
+        # Pillow refuses at twice this number; it must not refuse before we do.
+        allowed = Image.MAX_IMAGE_PIXELS
+        if allowed is not None and self.max_pixels > 2 * allowed:
+            Image.MAX_IMAGE_PIXELS = -(-self.max_pixels // 2)
+        return Image.open(BytesIO(data), formats=(plugin,) if plugin else _FORMATS)
 
     def _rgb(self, image: Image.Image) -> Image.Image:
-        width, height = image.size
+        self._check_size(*image.size)
+        if self.profile.max_side is not None:
+            image = shrink(image, self.profile.max_side)
+        image.load()
+        if self.profile.exif:
+            with _broken_exif_told():
+                ImageOps.exif_transpose(image, in_place=True)
+        return image if image.mode == "RGB" else image.convert("RGB")
+
+    def _check_size(self, width: int, height: int) -> None:
         if width * height > self.max_pixels:
             raise self._too_many_pixels(f"{width} x {height} = {width * height} pixels")
         if width * height == 0:
             raise MediaError(f"an empty picture: {width} x {height} pixels", kind="corrupt")
-        image.load()
-        if self.profile.exif:
-            _turn_upright(image)
-        return image if image.mode == "RGB" else image.convert("RGB")
 
     def _too_many_pixels(self, found: str) -> MediaError:
         message = f"{found}, the limit is {self.max_pixels}"
         return MediaError(message, kind="bomb", hint="leave it out, or save a smaller copy of it")
-
-
-def _opened(data: bytes, max_pixels: int) -> Image.Image:
-    _quieten()
-    # Pillow refuses at twice this number; it must not refuse before we do.
-    allowed = Image.MAX_IMAGE_PIXELS
-    if allowed is not None and max_pixels > 2 * allowed:
-        Image.MAX_IMAGE_PIXELS = -(-max_pixels // 2)
-    return Image.open(BytesIO(data), formats=_FORMATS)
 
 
 def _quieten() -> None:
@@ -147,10 +176,11 @@ def _quieten() -> None:
         warnings.filterwarnings("ignore", module=_PILLOW.pattern)
 
 
-def _turn_upright(image: Image.Image) -> None:
-    """Apply the EXIF orientation in place, as the loaders do, failing where they fail."""
+@contextmanager
+def _broken_exif_told() -> Iterator[None]:
+    """Around what the loaders do too: they fail where it does."""
     try:
-        ImageOps.exif_transpose(image, in_place=True)
+        yield
     except CODEC_ERRORS as error:
         raise MediaError(
             f"its EXIF block cannot be read, and the server fails on it too: {_text(error)}",

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["ALPHA", "ANIMATION", "CMYK", "GREY16", "KEY", "notice_text"]
+__all__ = ["ALPHA", "ANIMATION", "CMYK", "GREY16", "KEY", "PLUGIN", "notice_text"]
 
 ALPHA: Final = "alpha_dropped"
 ANIMATION: Final = "animation_first_frame"
 CMYK: Final = "cmyk_converted"
 GREY16: Final = "grey16_clipped"
 KEY: Final = "transparent_colour"
+PLUGIN: Final = "needs_plugin"
 
 _TEXTS: Final = {
     ALPHA: "transparency is dropped, as the image processor does: hidden colours become visible",
@@ -22,6 +23,7 @@ _TEXTS: Final = {
     GREY16: "grey levels above 255 are clipped to white, as the image processor does",
     KEY: "one colour is marked transparent: all pixels of that colour become white, "
     "where the image processor converts to RGB",
+    PLUGIN: "a plug-in of Pillow decoded it: only a server that has the same one opens it at all",
 }
 
 

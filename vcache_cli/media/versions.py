@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from PIL import __version__, features
 
+from vcache_cli.media.plugins import plugin_versions
+
 if TYPE_CHECKING:
     from typing import Final
 
@@ -20,11 +22,12 @@ _FEATURES: Final = (
 @cache
 def _found() -> tuple[tuple[str, str], ...]:
     found = {name: features.version(name) for name in _FEATURES}
-    return tuple(sorted((name, version) for name, version in found.items() if version))
+    known = {name: version for name, version in found.items() if version}
+    return tuple(sorted({**known, **plugin_versions()}.items()))
 
 
 def versions() -> dict[str, str]:
-    """Pillow and its codecs, by name; a codec that is not there is left out.
+    """Pillow, its codecs and plug-ins, by name; what is not there is left out.
 
     Part of the *known* memo's context: another codec may decode other pixels.
     """

@@ -39,6 +39,14 @@ class Decoder(Protocol):
         """
         ...
 
+    def measure(self, data: bytes) -> tuple[int, int]:
+        """Width and height, pixels, of what `decode` will give; reads the header alone.
+
+        Raises:
+            MediaError: no header that can be read, or it says that a limit is passed.
+        """
+        ...
+
 
 class Preprocessor(Protocol):
     """Frames to Pixels for resolved settings. Pure, picklable, any thread."""
