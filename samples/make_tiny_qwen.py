@@ -122,27 +122,35 @@ def qwen_tensors(rng: np.random.Generator, family: str) -> Tensors:
 
 def vision_config(family: str) -> dict[str, Any]:
     """The vision part of `config.json`, with what the published ones say and no more."""
-    common: dict[str, Any] = {"depth": NUM_LAYERS, "num_heads": NUM_HEADS, "spatial_merge_size": 2}
+    common = {
+        "depth": NUM_LAYERS,
+        "num_heads": NUM_HEADS,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+    }
     if family == "qwen2_vl":
         sizes = {"embed_dim": CHANNELS, "hidden_size": TEXT_CHANNELS, "mlp_ratio": 2}
-        older = {"in_chans": 3, "patch_size": 14, "spatial_patch_size": 14}
-        return common | sizes | older | {"temporal_patch_size": 2}
-    sizes: dict[str, Any] = {
+        return {**common, **sizes, "in_chans": 3, "patch_size": 14, "spatial_patch_size": 14}
+    sizes = {
         "hidden_size": CHANNELS,
         "intermediate_size": MLP_CHANNELS,
         "out_hidden_size": TEXT_CHANNELS,
-        "temporal_patch_size": 2,
     }
     if family == "qwen2_5_vl":
-        windows: dict[str, Any] = {"fullatt_block_indexes": [*FULL_ATTENTION], "window_size": 112}
-        older: dict[str, Any] = {
+        return {
+            **common,
+            **sizes,
+            "fullatt_block_indexes": [*FULL_ATTENTION],
             "hidden_act": "silu",
             "in_chans": 3,
             "patch_size": 14,
+            "spatial_patch_size": 14,
             "tokens_per_second": 2,
+            "window_size": 112,
         }
-        return common | sizes | windows | older
-    newer = {
+    return {
+        **common,
+        **sizes,
         "deepstack_visual_indexes": [*DEEPSTACK] if family == "qwen3_vl" else [],
         "hidden_act": "gelu_pytorch_tanh",
         "in_channels": 3,
@@ -150,7 +158,6 @@ def vision_config(family: str) -> dict[str, Any]:
         "num_position_embeddings": NUM_POSITIONS,
         "patch_size": 16,
     }
-    return common | sizes | newer
 
 
 def config(family: str) -> dict[str, Any]:
