@@ -93,7 +93,7 @@ class PatchPreprocessor:
         Raises:
             EncodeError: kind ``aspect_ratio``, or ``size`` where nothing is resized.
         """
-        high, wide = self._final_size(width, height)
+        high, wide = self.final_size(width, height)
         return (high // self._factor) * (wide // self._factor)
 
     def pixel_bytes(self, width: int, height: int, *, compact: bool = False) -> int:
@@ -102,7 +102,7 @@ class PatchPreprocessor:
         Raises:
             EncodeError: see `num_tokens`.
         """
-        high, wide = self._final_size(width, height)
+        high, wide = self.final_size(width, height)
         count = 3 * self._temporal * high * wide
         return 3 * 8 + (count + 3 * 256 * 4 if compact else count * 4)
 
@@ -122,7 +122,12 @@ class PatchPreprocessor:
     def _factor(self) -> int:
         return self._patch * self._merge
 
-    def _final_size(self, width: int, height: int) -> tuple[int, int]:
+    def final_size(self, width: int, height: int) -> tuple[int, int]:
+        """Height and width after the resize of a picture of that size, pixels.
+
+        Raises:
+            EncodeError: see `num_tokens`.
+        """
         if self.settings["do_resize"]:
             limits = {name: self.settings[name] for name in ("min_pixels", "max_pixels")}
             return grid_size(height, width, factor=self._factor, **limits)
@@ -136,7 +141,7 @@ class PatchPreprocessor:
 
     def _resized(self, frames: Frames) -> NDArray[np.uint8]:
         """(H, W, 3) uint8, sides multiples of the factor."""
-        high, wide = self._final_size(frames.width, frames.height)
+        high, wide = self.final_size(frames.width, frames.height)
         rgb = first_frame(frames, convert=self.settings["do_convert_rgb"])
         if rgb.shape[:2] == (high, wide):
             return rgb
