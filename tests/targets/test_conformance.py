@@ -16,7 +16,7 @@ from vcache_cli.protocols import Evidence, Target
 from vcache_cli.recipe import EncoderRecipe, Recipe
 from vcache_cli.targets import NativeTarget, OmlxTarget, VllmEcTarget, native_key
 from vcache_cli.tensor import Tensor
-from vcache_cli.testing import ExaminerTests, OwnDirectoryTests, TargetTests, WarmTargetTests
+from vcache_cli.testing import ExaminerTests, OwnDirectoryTests, WarmTargetTests
 
 ROWS = np.arange(32, dtype=np.float32).reshape(4, 8)
 FEATURES = Recipe(
@@ -84,6 +84,13 @@ def vllm_ec_entries() -> list[Entry]:
     return [Entry(key, Stage.FEATURES, tensors) for key in ids]
 
 
+def evidence_of_a_picture() -> Evidence:
+    picture = Frames(np.zeros((1, 4, 8, 3), np.uint8))
+    grid = np.array([1, 4, 4], np.int64)
+    pixels = Pixels({"pixel_values": ROWS, "image_grid_thw": grid}, 4)
+    return Evidence(digest_bytes(b"picture"), picture, pixels)
+
+
 class TestNative(WarmTargetTests):
     @pytest.fixture
     def target(self) -> Target:
@@ -100,8 +107,7 @@ class TestNative(WarmTargetTests):
 
     @pytest.fixture
     def evidence(self) -> Evidence:
-        picture = Frames(np.zeros((1, 4, 8, 3), np.uint8))
-        return Evidence(digest_bytes(b"picture"), picture, Pixels({"pixel_values": ROWS}, 4))
+        return evidence_of_a_picture()
 
     @pytest.fixture
     def value(self, recipe: Recipe) -> Pixels | Features:
@@ -110,20 +116,45 @@ class TestNative(WarmTargetTests):
         return Features({"features": ROWS, "pooled": ROWS[0]})
 
 
-class TestOmlx(TargetTests, ExaminerTests):
+class TestOmlx(WarmTargetTests, ExaminerTests):
     @pytest.fixture
     def target(self) -> Target:
         return OmlxTarget()
+
+    @pytest.fixture(params=["qwen2_5_vl", "llava"])
+    def recipe(self, request: pytest.FixtureRequest) -> Recipe:
+        options = {"model_name": "/models/one", "max_side": 2048}
+        return replace(FEATURES, target="omlx", family=request.param, target_options=options)
+
+    @pytest.fixture
+    def evidence(self) -> Evidence:
+        return evidence_of_a_picture()
+
+    @pytest.fixture
+    def value(self) -> Features:
+        return Features({"features": ROWS})
 
     @pytest.fixture
     def entries(self) -> Sequence[Entry]:
         return omlx_entries()
 
 
-class TestVllmEc(TargetTests, OwnDirectoryTests):
+class TestVllmEc(WarmTargetTests, OwnDirectoryTests):
     @pytest.fixture
     def target(self) -> Target:
         return VllmEcTarget()
+
+    @pytest.fixture
+    def recipe(self) -> Recipe:
+        return replace(FEATURES, target="vllm-ec")
+
+    @pytest.fixture
+    def evidence(self) -> Evidence:
+        return evidence_of_a_picture()
+
+    @pytest.fixture
+    def value(self) -> Features:
+        return Features({"features": ROWS, "deepstack_0": ROWS, "deepstack_1": ROWS})
 
     @pytest.fixture
     def entries(self) -> Sequence[Entry]:

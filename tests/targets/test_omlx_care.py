@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vcache_cli.protocols import Examiner, ServerView, StoredFile, Target, WarmTarget
+from vcache_cli.protocols import Examiner, GroupTarget, ServerView, StoredFile
 from vcache_cli.targets import OmlxLayout, OmlxTarget, omlx_key
 from vcache_cli.targets.omlx_care import CAPACITY_BYTES
 
@@ -42,10 +42,9 @@ def kinds(*files: StoredFile, folders: bool = True) -> list[str]:
     return [each.kind for each in view(files, folders=folders).findings]
 
 
-def test_the_target_looks_after_and_does_not_warm() -> None:
+def test_the_target_looks_after_and_warms() -> None:
     target = OmlxTarget()
-    assert isinstance(target, Target)
-    assert not isinstance(target, WarmTarget)
+    assert isinstance(target, GroupTarget)
     assert isinstance(target.layout, Examiner)
     assert (target.name, target.key_from, target.unit) == ("omlx", "frames", "item")
 

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from tests.targets.ec_files import FILE, content, digest_id, put
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.items import Stage
-from vcache_cli.protocols import OwnDirectory, Target, WarmTarget
+from vcache_cli.protocols import GroupTarget, OwnDirectory, WarmTarget
 from vcache_cli.store.files import OsFiles
 from vcache_cli.store.reader import read_file, read_header
 from vcache_cli.targets import VllmEcLayout, VllmEcTarget
@@ -168,10 +168,10 @@ def test_packing_is_the_inverse_of_unpacking(tmp_path: Path) -> None:
         LAYOUT.pack(type(entry)("an-id", Stage.FEATURES, {}))
 
 
-def test_the_target_is_looked_after_and_not_filled() -> None:
+def test_the_target_is_looked_after_and_filled() -> None:
     target = VllmEcTarget()
-    assert isinstance(target, Target)
-    assert not isinstance(target, WarmTarget)
+    assert isinstance(target, WarmTarget)
+    assert not isinstance(target, GroupTarget)
     assert isinstance(target.layout, OwnDirectory)
     assert (target.name, target.key_from, target.unit, target.profile) == (
         "vllm-ec",

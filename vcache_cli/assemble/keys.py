@@ -27,7 +27,7 @@ class CorpusKey:
     """64 hex: equal for equal content and recipe, whatever names and order."""
     items: int
     """Different pictures."""
-    recipe: dict[str, str]
+    recipe: dict[str, Any]
     """See `LoadedRecipe.describe`."""
     unreadable: int = 0
     """Files that could not be read and are not in the key."""

@@ -31,7 +31,7 @@ class WarmOptions:
     profile: str = "transformers-pil-5"
     target_options: Mapping[str, Any] = field(default_factory=dict)
     """What only some targets take: ``model_name``, ``max_side``, ``allow_lossy``,
-    ``server_version``, ``groups``."""
+    ``omlx_version``; and ``groups``: ``also`` or ``only`` where requests are warmed whole."""
     backend: str | None = None
     """None is what the machine does best."""
     dtype: str = "bfloat16"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vcache_cli.encode.numpy_ops import usable_processors
+from vcache_cli.encode.processor import usable_processors
 from vcache_cli.engines import ThreadEngine
 from vcache_cli.media import PillowDecoder
 from vcache_cli.pipeline import PrepareItem, Triage

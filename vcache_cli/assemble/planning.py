@@ -29,7 +29,7 @@ _HEADER_BYTES: Final = 1_600
 class WarmPlan:
     """What a warm would do."""
 
-    recipe: dict[str, str]
+    recipe: dict[str, Any]
     """See `LoadedRecipe.describe`."""
     entry_bytes: int
     """Of one entry, about."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vcache_cli import media, registry
 from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
@@ -49,14 +49,16 @@ class LoadedRecipe:
         """What makes the tensors, as provenance."""
         return {**media.versions(), **(self.encoder.device if self.encoder else {})}
 
-    def describe(self) -> dict[str, str]:
+    def describe(self) -> dict[str, Any]:
         """The fields by which documents name a recipe."""
+        options = dict(self.recipe.target_options)
         return {
             "target": self.recipe.target,
             "stage": self.recipe.stage.value,
             "model": self.checkpoint.label,
             "profile": self.recipe.profile,
             "recipe": self.recipe.digest,
+            **({"target_options": options} if options else {}),
         }
 
     def key_of(self, data: bytes) -> str:
@@ -71,7 +73,9 @@ class LoadedRecipe:
             frames = media.PillowDecoder(self.profile).decode(data)
         if frames and self.target.key_from == "pixels":
             pixels = self.preprocessor(frames)
-        return self.target.key(self.recipe, Evidence(source_sha256, frames, pixels))
+        processed = self.preprocessor.processed
+        evidence = Evidence(source_sha256, frames, pixels, processed=processed)
+        return self.target.key(self.recipe, evidence)
 
     def try_out(self) -> Pixels | Features:
         """What a grey picture becomes: its sizes are those of a real one."""

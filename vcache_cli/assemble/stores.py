@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vcache_cli.assemble.targets import load_target, usable_targets
-from vcache_cli.errors import NotAStoreError, UsageError
+from vcache_cli.errors import NotAStoreError, RefusedError, UsageError
+from vcache_cli.protocols import Bounded
+from vcache_cli.quantity import format_size
 from vcache_cli.store import (
     Budget,
     StoreMeta,
     StoreRoot,
+    adopt_meta,
     create_meta,
     read_meta,
     vcache_dir,
@@ -19,7 +22,7 @@ from vcache_cli.store import (
 from vcache_cli.store.index import open_index
 from vcache_cli.store.meta import FORMAT
 from vcache_cli.store.owners import is_planted
-from vcache_cli.store.recognise import looks_like
+from vcache_cli.store.recognise import is_served, looks_like
 
 if TYPE_CHECKING:
     from vcache_cli.assemble.options import WarmOptions
@@ -99,24 +102,43 @@ def create_root(path: str | os.PathLike[str], *, target: str) -> StoreRoot:
     """
     folder = Path(path).absolute()
     layout = load_target(target).layout
-    return StoreRoot(folder, layout, create_meta(folder, target=target))
+    make = adopt_meta if is_served(folder, layout) else create_meta
+    return StoreRoot(folder, layout, make(folder, target=target))
 
 
-def open_budget(root: StoreRoot, options: WarmOptions) -> Budget | None:
-    """The room that a run may use; None where nothing limits it but the disk."""
-    if options.max_size_bytes is None and options.min_free_bytes is None:
+def open_budget(root: StoreRoot, options: WarmOptions, target: Target) -> Budget | None:
+    """The room that a run may use; None where nothing limits it but the disk.
+
+    Raises:
+        RefusedError: a limit above which the target's server deletes entries itself.
+    """
+    limit_bytes = options.max_size_bytes
+    if isinstance(target, Bounded):
+        limit_bytes = _bounded(target, limit_bytes)
+    if limit_bytes is None and options.min_free_bytes is None:
         return None
     used_bytes = 0
-    if options.max_size_bytes is not None:
+    if limit_bytes is not None:
         with open_index(root, mode="w") as index:
             index.refresh()
             used_bytes = index.totals().logical_bytes
     return Budget(
-        max_size_bytes=options.max_size_bytes,
+        max_size_bytes=limit_bytes,
         min_free_bytes=options.min_free_bytes,
         used_bytes=used_bytes,
         free_bytes=lambda: _free_bytes(root.path),
     )
+
+
+def _bounded(target: Bounded, wanted_bytes: int | None) -> int:
+    most_bytes = target.max_store_bytes
+    if wanted_bytes is not None and wanted_bytes > most_bytes:
+        raise RefusedError(
+            f"--max-size {format_size(wanted_bytes)}: the server deletes what it has, good or not, "
+            f"soon above {format_size(most_bytes)} in its whole folder",
+            hint="leave --max-size away, or give a smaller one",
+        )
+    return most_bytes if wanted_bytes is None else wanted_bytes
 
 
 def _free_bytes(path: Path) -> int:

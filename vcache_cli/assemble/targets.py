@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from vcache_cli import registry
 from vcache_cli.errors import ModelError, UsageError
-from vcache_cli.protocols import Target, WarmTarget
+from vcache_cli.items import Stage
+from vcache_cli.protocols import FeatureTarget, GroupTarget, Numerics, Optioned, Target, WarmTarget
 
-__all__ = ["load_target", "load_warm_target", "usable_targets", "uses"]
+if TYPE_CHECKING:
+    from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.checkpoint import Checkpoint
+
+__all__ = [
+    "demanded",
+    "load_target",
+    "load_warm_target",
+    "resolve_options",
+    "usable_targets",
+    "uses",
+]
 
 
 def load_target(name: str) -> Target:
@@ -43,6 +57,46 @@ def load_warm_target(name: str) -> WarmTarget:
         f"target `{name}` cannot be warmed: its stores are only read and looked after so far",
         hint=f"targets that can be warmed: {', '.join(able)}",
     )
+
+
+def demanded(target: WarmTarget, options: WarmOptions) -> WarmOptions:
+    """`options` with what the target asks for, where the caller left it open.
+
+    Raises:
+        UsageError: the caller asks for what the target does not take.
+    """
+    if isinstance(target, Numerics) and options.backend is None:
+        options = replace(options, backend=target.backend)
+    if not isinstance(target, FeatureTarget):
+        return options
+    if options.stage is not Stage.FEATURES:
+        raise UsageError(f"target `{target.name}` holds features, and no {options.stage.value}")
+    if options.output not in {None, target.output}:
+        raise UsageError(f"target `{target.name}` takes output `{target.output}` only")
+    return replace(options, output=target.output)
+
+
+def resolve_options(
+    target: WarmTarget, options: WarmOptions, checkpoint: Checkpoint
+) -> dict[str, Any]:
+    """The recipe's `target_options`.
+
+    Raises:
+        UsageError: a stage, or an option that the target does not take.
+        ModelError, RefusedError: see `Optioned.options`.
+    """
+    given = {name: value for name, value in options.target_options.items() if value is not None}
+    if given.get("groups") and not isinstance(target, GroupTarget):
+        raise UsageError(
+            f"target `{target.name}` looks each picture up alone, it has no entries of groups",
+            hint="leave `--groups` away, and name the pictures as sources",
+        )
+    if isinstance(target, Optioned):
+        return dict(target.options(given, checkpoint))
+    if others := sorted(set(given) - {"groups"}):
+        flags = ", ".join(f"`--{name.replace('_', '-')}`" for name in others)
+        raise UsageError(f"target `{target.name}` takes no {flags}")
+    return {}
 
 
 def usable_targets() -> Iterator[Target]:

@@ -14,7 +14,9 @@ from vcache_cli.assemble.stores import create_root, open_budget
 from vcache_cli.engines import ThreadEngine
 from vcache_cli.entry import Provenance
 from vcache_cli.errors import NothingToDoError, VcacheError
+from vcache_cli.outcome import Status
 from vcache_cli.pipeline import EncodeBatch, ErrorPolicy, WarmParts, WarmPass, WarmTotals
+from vcache_cli.protocols import Bounded
 from vcache_cli.store import DiskStore, StoreRoot
 from vcache_cli.store.index import Index, open_index
 from vcache_cli.store.presence import Presence
@@ -43,6 +45,8 @@ class WarmSummary:
     """What a run did."""
 
     fields: dict[str, Any]
+    note: str = ""
+    """What is left to do before the server sees what was stored; empty: nothing."""
 
     def as_json(self) -> dict[str, Any]:
         """The fields of ``vcache.warm/1``."""
@@ -167,7 +171,9 @@ class WarmRun:
                 "dtype": device["dtype"],
                 "fingerprint": recipe.encoder.fingerprint,
             }
-        return WarmSummary(fields)
+        target, stored = self._loaded.target, self._totals.statuses[Status.STORED]
+        note = target.note if stored and isinstance(target, Bounded) else ""
+        return WarmSummary(fields, note)
 
     def _check_policy(self) -> None:
         try:
@@ -177,7 +183,7 @@ class WarmRun:
 
     def _make_pass(self, store: DiskStore, index: Index, held: ExitStack) -> WarmPass:
         options, loaded = self._options, self._loaded
-        budget = open_budget(self._root, options)
+        budget = open_budget(self._root, options, loaded.target)
         writer = held.enter_context(store.writer(_WRITER_THREADS, budget))
         submit = writer.submit
         if options.on_full == "prune":

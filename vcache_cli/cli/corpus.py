@@ -60,6 +60,7 @@ class Corpus:
 def corpus(
     specs: Sequence[str] | None,
     *,
+    groups: str | None = None,
     null: bool = False,
     exclude: Sequence[str] | None = None,
     shard: tuple[int, int] | None = None,
@@ -70,13 +71,18 @@ def corpus(
     Raises:
         UsageError: nothing was named.
     """
-    if not specs:
+    if not specs and not groups:
         raise UsageError("no source was named", hint="name files or folders, or `-` for stdin")
-    from vcache_cli.media import sources
+    from vcache_cli.media import GroupFile, Joined, sources
 
-    source = sources(specs, stdin=sys.stdin.buffer, null=null, exclude=tuple(exclude or ()))
-    lists = any(spec == "-" or spec.startswith("@") for spec in specs)
-    return Corpus(source, shard, limit, walkable=not lists)
+    parts: list[Source] = []
+    if specs:
+        found = sources(specs, stdin=sys.stdin.buffer, null=null, exclude=tuple(exclude or ()))
+        parts.append(found)
+    if groups:
+        parts.append(GroupFile(groups))
+    lists = any(spec == "-" or spec.startswith("@") for spec in specs or ())
+    return Corpus(Joined(tuple(parts)), shard, limit, walkable=not lists)
 
 
 def count_ahead(corpus: Corpus, *, walk: bool) -> Callable[[], int | None]:

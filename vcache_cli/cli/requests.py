@@ -21,6 +21,7 @@ __all__ = ["Request", "request"]
 _SETTINGS = (
     *("store", "model", "target", "stage", "profile", "backend", "dtype", "compute_dtype"),
     *("workers", "batch_size", "on_error", "max_errors", "max_size", "min_free", "on_full"),
+    *("model_name", "max_side", "omlx_version"),
 )
 
 
@@ -53,22 +54,37 @@ def request(given: Mapping[str, Any]) -> Request:
     shard, limit = given.get("shard"), given.get("limit")
     named = corpus(
         given["sources"],
+        groups=given.get("groups"),
         null=given.get("null", False),
         exclude=given.get("exclude"),
         shard=parsed("--shard", shard, expected="I/N, with I from 1 to N", parse=parse_shard),
         limit=parsed("--limit", limit, expected=a_number, parse=parse_count),
     )
-    retry = bool(given.get("retry_errors"))
-    return Request(named, settings.model, settings.store, _options(settings, retry_errors=retry))
+    options = _options(settings, given, retry_errors=bool(given.get("retry_errors")))
+    return Request(named, settings.model, settings.store, options)
 
 
-def _options(settings: Settings, *, retry_errors: bool) -> WarmOptions:
+def _target_options(settings: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What only some targets take; unset ones are left out."""
+    groups = given.get("groups") and ("also" if given["sources"] else "only")
+    found = {
+        "model_name": settings.model_name,
+        "max_side": settings.max_side,
+        "omlx_version": settings.omlx_version,
+        "allow_lossy": given.get("allow_lossy") or None,
+        "groups": groups,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _options(settings: Settings, given: Mapping[str, Any], *, retry_errors: bool) -> WarmOptions:
     from vcache_cli.assemble import WarmOptions
     from vcache_cli.items import Stage
 
     return WarmOptions(
         stage=Stage(settings.stage),
         target=settings.target,
+        target_options=_target_options(settings, given),
         profile=settings.profile,
         backend=settings.backend,
         dtype=settings.dtype,

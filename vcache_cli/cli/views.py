@@ -36,12 +36,19 @@ def _warm_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     encoder = document.get("encoder", {}) if items["stored"] else {}  # else it was not asked
     made = " on ".join(encoder[name] for name in ("backend", "device") if name in encoder)
     yield "model", f"{document['model']}, stage {document['stage']}" + (f", {made}" if made else "")
+    yield from _target_facts(document)
     yield "store", document.get("store", "")
     if document.get("warnings"):
         total = len(document["warnings"]) + document.get("warnings_omitted", 0)
         yield "warnings", f"{total:,}"
     if "run" in document:
         yield "run", _run_file(document) if items["failed"] else document["run"]
+
+
+def _target_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a server has to be set to, so that it looks these keys up."""
+    for name, value in document.get("target_options", {}).items():
+        yield name.replace("_", " "), str(value)
 
 
 def _run_file(document: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem, explain, worst
 from vcache_cli.cli.events import Events, open_events
 from vcache_cli.cli.interrupts import Interrupts
+from vcache_cli.cli.manifest import Manifest, open_manifest
 from vcache_cli.cli.output import Output, is_rich
 from vcache_cli.cli.progress import Progress, item_line, open_progress
 from vcache_cli.cli.text import count
@@ -37,7 +38,7 @@ _SHOWN_OF_A_KIND: Final = 3
 
 
 def run_warm(
-    wanted: Request, output: Output, *, events: str | None
+    wanted: Request, output: Output, *, events: str | None, manifest: str | None = None
 ) -> tuple[Mapping[str, Any], Problem | None]:
     """Run it to its end, or to the point where it must stop; the document, and what is wrong.
 
@@ -48,6 +49,7 @@ def run_warm(
 
     with (
         open_events(events) as log,
+        open_manifest(manifest) as keys,
         open_warm(
             wanted.corpus, store=wanted.store, model=wanted.model, options=wanted.options
         ) as run,
@@ -55,7 +57,7 @@ def run_warm(
     ):
         total = count_ahead(wanted.corpus, walk=is_rich(output.stderr) and not output.quiet)
         with open_progress(output, total) as progress:
-            watcher = Watcher(log, progress, output)
+            watcher = Watcher(log, progress, output, keys)
             error = _follow(run, watcher)
             watcher.tell_rest()
         error = error or interrupts.error
@@ -65,6 +67,8 @@ def run_warm(
     fields = summary.as_json()
     if watcher.videos:
         output.say(f"{count(watcher.videos, 'video')} skipped: videos are not warmed yet")
+    if summary.note and not output.quiet:
+        output.say(summary.note)
     document = envelope("warm", fields, store=wanted.store)
     return document, _worst(explain(error) if error else None, _failed(fields))
 
@@ -76,10 +80,12 @@ class Watcher:
         log: takes every one.
         progress: counts them, and shows lines.
         output: knows what the user wants to see.
+        keys: takes the key of each that is in the store.
     """
 
-    def __init__(self, log: Events, progress: Progress, output: Output) -> None:
+    def __init__(self, log: Events, progress: Progress, output: Output, keys: Manifest) -> None:
         self._log = log
+        self._keys = keys
         self._progress = progress
         self._output = output
         self._lines = 0
@@ -93,6 +99,7 @@ class Watcher:
         """Take one Outcome."""
         self.seen += 1
         self._log.write(outcome)
+        self._keys.write(outcome)
         self._progress.add(outcome)
         for line in self._told(outcome):
             self._lines += 1

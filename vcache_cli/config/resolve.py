@@ -28,6 +28,10 @@ class Settings:
     store: Path
     model: str | None = None
     target: str = "native"
+    model_name: str | None = None
+    max_side: int | None = None
+    """Pixels; 0 is no limit."""
+    omlx_version: str | None = None
     stage: str = "features"
     profile: str = "transformers-pil-5"
     backend: str | None = None

@@ -12,6 +12,7 @@ from vcache_cli.config.values import (
     parse_max_errors,
     parse_optional_bytes,
     parse_seconds,
+    parse_side,
     parse_text,
 )
 
@@ -63,6 +64,15 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         path=True,
     ),
     Setting("target", parse_text, _NAME, "native", "server whose keys and files are written"),
+    Setting("model_name", parse_text, "a path", None, "omlx: path under which it loads the model"),
+    Setting(
+        "max_side",
+        parse_side,
+        "0 to 65536 pixels",
+        None,
+        "omlx: its limit of an image's longer side; unset: 2048",
+    ),
+    Setting("omlx_version", parse_text, "a version", None, "omlx: the server's version"),
     Setting(
         "stage",
         one_of("features", "pixels"),

@@ -20,6 +20,7 @@ __all__ = [
     "parse_optional_bytes",
     "parse_seconds",
     "parse_shard",
+    "parse_side",
     "parse_text",
 ]
 
@@ -103,6 +104,20 @@ def parse_count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(value)
     return value
+
+
+def parse_side(value: object) -> int:
+    """A picture's side in pixels, 0 to 65536.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if value in {0, "0"} and not isinstance(value, bool):
+        return 0
+    side = parse_count(value)
+    if side > 65536:
+        raise ValueError(value)
+    return side
 
 
 def parse_max_errors(value: object) -> str:

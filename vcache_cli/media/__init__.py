@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from vcache_cli.media.decode import PillowDecoder
 from vcache_cli.media.discover import Sources, shard_of, sources
+from vcache_cli.media.groups import GroupFile, Joined
 from vcache_cli.media.notices import notice_text
 from vcache_cli.media.read import read_if, read_item
 from vcache_cli.media.sniff import claims_media, describe, sniff
 from vcache_cli.media.versions import versions
 
 __all__ = [
+    "GroupFile",
+    "Joined",
     "PillowDecoder",
     "Sources",
     "claims_media",

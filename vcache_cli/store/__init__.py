@@ -1,7 +1,7 @@
 """A store: a directory of entries, each file describing itself. FORMAT.md states the bytes."""
 
 from vcache_cli.store.budget import Budget
-from vcache_cli.store.create import create_meta
+from vcache_cli.store.create import adopt_meta, create_meta
 from vcache_cli.store.disk import DiskStore, Finding
 from vcache_cli.store.files import FileOps, OsFiles
 from vcache_cli.store.flight import SingleFlight
@@ -30,6 +30,7 @@ __all__ = [
     "StoreMeta",
     "StoreRoot",
     "TieredCache",
+    "adopt_meta",
     "check_trust",
     "create_meta",
     "gc_lock",

@@ -26,7 +26,7 @@ from vcache_cli.store.meta import FORMAT, StoreMeta, read_meta, read_small, vcac
 from vcache_cli.store.own import in_place
 from vcache_cli.store.owners import anyone_may_write, refuse_planted
 
-__all__ = ["create_meta", "write_meta"]
+__all__ = ["adopt_meta", "create_meta", "write_meta"]
 
 _FOLDERS: Final = ("tmp", "runs", "quarantine", "locks")
 _TAG: Final = (
@@ -64,7 +64,28 @@ def create_meta(
         with explained(files, os.fspath(path)):
             _make_root(files, os.path.abspath(path), wanted)
         write_meta(path, wanted, files=files)
+    return _agreed(path, wanted)
+
+
+def adopt_meta(path: str | os.PathLike[str], *, target: str) -> StoreMeta:
+    """Make a server's own directory, which is there, a store: it is filled beside the server.
+
+    What lies there stays as it is, and the directory's mode too.
+
+    Raises:
+        UsageError: it is a store of another target.
+        RefusedError, NotAStoreError, FormatTooNewError, AccessError, StoreFullError: see
+            `create_meta`.
+    """
+    wanted = StoreMeta(FORMAT, secrets.token_hex(16), target)
+    if not os.path.lexists(vcache_dir(path) / "store.json"):
+        write_meta(path, wanted)
+    return _agreed(path, wanted)
+
+
+def _agreed(path: str | os.PathLike[str], wanted: StoreMeta) -> StoreMeta:
     found = read_meta(path)  # another process may have been faster: the first one stands
+    target = wanted.target
     if (found.target, dict(found.target_options)) != (target, dict(wanted.target_options)):
         raise UsageError(
             f"{os.fspath(path)} is a store of target `{found.target}` with options "

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from vcache_cli.protocols import Layout, OwnDirectory
 from vcache_cli.store.owners import owners_of
 
-__all__ = ["looks_like"]
+__all__ = ["is_served", "looks_like"]
 
 _MAX_NAMES = 1_000
 """Names looked at in one directory: entries are many in a store, strangers few."""
@@ -27,6 +27,17 @@ def looks_like(path: str | os.PathLike[str], layout: Layout) -> bool:
             if layout.key_of(f"{shard}/{name}") is not None:
                 return True
     return False
+
+
+def is_served(path: str | os.PathLike[str], layout: Layout) -> bool:
+    """True for a server's own folder, of entries or of their empty directories alone."""
+    if looks_like(path, layout):
+        return True
+    try:
+        names = set(os.listdir(path))
+    except OSError:
+        return False
+    return bool(names) and layout.shards is not None and names <= set(layout.shards)
 
 
 def _names(folder: str) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Targets: what each consumer of a store looks up, where, and in which form."""
 
 from vcache_cli.targets.native import NativeLayout, NativeTarget, native_key
-from vcache_cli.targets.omlx import OmlxLayout, OmlxTarget
-from vcache_cli.targets.omlx_names import omlx_grid, omlx_key, omlx_tensor_names
+from vcache_cli.targets.omlx import OmlxTarget
+from vcache_cli.targets.omlx_layout import OmlxLayout
+from vcache_cli.targets.omlx_names import image_hash, omlx_grid, omlx_key, omlx_tensor_names
 from vcache_cli.targets.vllm_ec import VllmEcLayout, VllmEcTarget
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "OmlxTarget",
     "VllmEcLayout",
     "VllmEcTarget",
+    "image_hash",
     "native_key",
     "omlx_grid",
     "omlx_key",

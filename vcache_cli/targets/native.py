@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.digest import DIGEST_LENGTH, canonical_json, digest_bytes
 from vcache_cli.entry import Entry, Provenance, creation_time
-from vcache_cli.errors import EncodeError, InvalidEntryError
+from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import HeaderLimits
 from vcache_cli.items import Features, Kind, Pixels, Stage, display_path
-from vcache_cli.tensor import Tensor
+from vcache_cli.targets.values import stored
 
 if TYPE_CHECKING:
     from vcache_cli.protocols import Evidence, KeyFrom, Unit
     from vcache_cli.recipe import Recipe
+    from vcache_cli.tensor import Tensor
 
 __all__ = ["NativeLayout", "NativeTarget", "native_key"]
 
 _FORMAT: Final = "1"
 _PATH: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.safetensors")
 _MAX_COUNT_DIGITS: Final = 18
-_TOO_LARGE: Final[Mapping[str, float]] = {"F16": 65520.0, "BF16": float.fromhex("0x1.ffp127")}
-"""What rounds to infinity, or lies beyond it."""
 _STAGES: Final = {stage.value: stage for stage in Stage}
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
@@ -177,26 +176,8 @@ class NativeTarget:
         Raises:
             EncodeError: a feature that is infinite in that dtype.
         """
-        narrow = recipe.encoder.stored_dtype if recipe.encoder else None
-        tensors = {}
-        for name, array in value.tensors.items():
-            dtype = narrow if array.dtype.name == "float32" else None
-            _check_range(name, array, dtype)
-            tensors[name] = Tensor.from_numpy(array, dtype)
-        return tensors
-
-
-def _check_range(name: str, array: Any, dtype: str | None) -> None:  # noqa: ANN401  numpy's
-    limit = _TOO_LARGE.get(dtype or "")
-    if limit is None or not array.size:
-        return
-    largest = max(float(array.max()), -float(array.min()))
-    if largest >= limit:
-        raise EncodeError(
-            f"`{name}` reaches {largest:g}, too large for {dtype}",
-            kind="not_finite",
-            hint="store another --dtype, and check the weights",
-        )
+        dtype = recipe.encoder.stored_dtype if recipe.encoder else None
+        return {name: stored(name, array, dtype) for name, array in value.tensors.items()}
 
 
 _LIMITS: Final = HeaderLimits()

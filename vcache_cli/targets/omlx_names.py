@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["IMAGE_MODES", "omlx_grid", "omlx_key", "omlx_tensor_names", "omlx_wrapped_hash"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "IMAGE_MODES",
+    "image_hash",
+    "omlx_grid",
+    "omlx_key",
+    "omlx_tensor_names",
+    "omlx_wrapped_hash",
+]
 
 IMAGE_MODES: Final[Mapping[str, tuple[int, int]]] = {"gundam": (1024, 640), "base": (1024, 1024)}
 """Unlimited-OCR's modes: base size and image size, pixels. The first is that of a request that
 says nothing; only this family wraps its hashes."""
+
+
+def image_hash(pictures: Iterable[NDArray[np.uint8]]) -> str:
+    """The hash of a request's pictures, in order: of each its size, then its pixels.
+
+    Args:
+        pictures: (H, W, 3) uint8 each, decoded by the server's own rule.
+    """
+    sha256 = hashlib.sha256()
+    for rgb in pictures:
+        sha256.update(b"%dx%d" % (rgb.shape[1], rgb.shape[0]))
+        sha256.update(rgb.tobytes() if not rgb.flags.c_contiguous else rgb.data)
+    return sha256.hexdigest()
 
 
 def omlx_key(model_name: str, image_hash: str) -> str:

@@ -1,4 +1,4 @@
-"""vLLM's encoder cache on disk, as its example connector lays it out. Looked after only."""
+"""vLLM's encoder cache on disk, as its example connector lays it out."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from vcache_cli.digest import digest_json
 from vcache_cli.entry import Entry
-from vcache_cli.errors import InvalidEntryError
+from vcache_cli.errors import EncodeError, InvalidEntryError
 from vcache_cli.header import HeaderLimits
 from vcache_cli.items import Stage
+from vcache_cli.targets.values import beside, stored
 
 if TYPE_CHECKING:
-    from vcache_cli.protocols import KeyFrom, Unit
+    from vcache_cli.items import Features, Pixels
+    from vcache_cli.protocols import Evidence, KeyFrom, Unit
+    from vcache_cli.recipe import Recipe
     from vcache_cli.tensor import Tensor
 
 __all__ = ["VllmEcLayout", "VllmEcTarget"]
 
 _FILE: Final = "encoder_cache.safetensors"
 _TENSOR: Final = "ec_cache"
+_FEATURES: Final = "features"
+_DEEP: Final = "deepstack_"
 _TELLING: Final = re.compile(
     r"[0-9a-f]{64}|[0-9a-f]{128}|[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.ASCII
 )
@@ -120,34 +126,44 @@ class VllmEcLayout:
         return Entry(key, Stage.FEATURES, tensors, metadata=metadata)
 
 
+_LAYOUT: Final = VllmEcLayout()
+
+
 @dataclass(frozen=True, slots=True)
 class VllmEcTarget:
-    """vLLM's `ECExampleConnector`: its stores are read and looked after, not filled. Pure."""
+    """vLLM's `ECExampleConnector`, of which a client names its pictures by `uuid`. Pure.
 
-    @property
-    def name(self) -> str:
-        """``vllm-ec``."""
-        return "vllm-ec"
+    The server takes a client's `uuid` for its own hash, verbatim, as long as the request has no
+    processor or media options of its own. It says nothing of the model: each has a root.
+    """
 
-    @property
-    def key_from(self) -> KeyFrom:
-        """A client may give the content's digest as `uuid`; the server then takes it as it is."""
-        return "digest"
+    name: str = "vllm-ec"
+    key_from: KeyFrom = "digest"
+    unit: Unit = "item"
+    profile: str | None = None
+    layout: VllmEcLayout = _LAYOUT
+    output: str = "projected"
+    backend: str = "torch"
+    """The server computes with torch."""
 
-    @property
-    def unit(self) -> Unit:
-        """One image or video."""
-        return "item"
+    def key(self, recipe: Recipe, evidence: Evidence) -> str:
+        """The `uuid` that a client gives: SHA-256 of source and recipe, 64 hex."""
+        value = {"source": evidence.source_sha256, "recipe": recipe.digest}
+        return digest_json({"target": self.name, **value})
 
-    @property
-    def profile(self) -> str | None:
-        """The id decides, not the pixels."""
-        return None
+    def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:
+        """`ec_cache` (num_tokens, width), DeepStack features beside the others.
 
-    @property
-    def layout(self) -> VllmEcLayout:
-        """See `VllmEcLayout`."""
-        return VllmEcLayout()
+        Raises:
+            EncodeError: not of two dimensions, or infinite in the stored dtype.
+        """
+        dtype = recipe.encoder.stored_dtype if recipe.encoder else None
+        deep = [name for name in value.tensors if name.startswith(_DEEP)]
+        deep.sort(key=lambda name: int(name.removeprefix(_DEEP)))
+        parts = [value.tensors[name] for name in (_FEATURES, *deep)]
+        if any(part.ndim != 2 for part in parts):
+            raise EncodeError("vLLM takes features of two dimensions", kind="output")
+        return {_TENSOR: stored(_TENSOR, beside(parts), dtype)}
 
 
 def _is_id(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 from vcache_cli.digest import digest_bytes
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.items import Features, Pixels
-from vcache_cli.protocols import Evidence, Layout, Target, WarmTarget
+from vcache_cli.protocols import Annotator, Evidence, Layout, Target, WarmTarget
 from vcache_cli.recipe import Recipe
 from vcache_cli.store import DiskStore, StoreRoot, create_meta
 from vcache_cli.store.recognise import looks_like
@@ -132,7 +132,11 @@ class WarmTargetTests(TargetTests):
         """Its own key and tensors, with the provenance of a warm, make a file of its layout."""
         provenance = Provenance(evidence.source_sha256, recipe.as_json(), "a-model")
         key, tensors = warm_target.key(recipe, evidence), warm_target.tensors(recipe, value)
-        packed = pack_entry(Entry(key, recipe.stage, tensors, provenance), warm_target.layout)
+        metadata: Mapping[str, str] = {}
+        if isinstance(warm_target, Annotator):
+            metadata = warm_target.metadata(recipe, evidence)
+        entry = Entry(key, recipe.stage, tensors, provenance, metadata)
+        packed = pack_entry(entry, warm_target.layout)
         assert packed.relative == warm_target.layout.path_of(key)
 
     def test_features_are_stored_in_the_recipes_dtype(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from vcache_cli.cli import options as opt
+from vcache_cli.cli import target_options as target_opt
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
 from vcache_cli.cli.output import Output
@@ -25,6 +26,10 @@ def check(
     model: opt.ModelOption = None,
     store: opt.StoreOption = None,
     target: opt.TargetOption = None,
+    model_name: target_opt.ModelNameOption = None,
+    max_side: target_opt.MaxSideOption = None,
+    omlx_version: target_opt.OmlxVersionOption = None,
+    allow_lossy: target_opt.AllowLossyOption = False,
     stage: opt.StageOption = None,
     profile: opt.ProfileOption = None,
     backend: opt.BackendOption = None,
@@ -33,6 +38,7 @@ def check(
     workers: opt.WorkersOption = None,
     shard: opt.ShardOption = None,
     limit: opt.LimitOption = None,
+    groups: target_opt.GroupsOption = None,
     exclude: opt.ExcludeOption = None,
     null: opt.NullOption = False,
     fail_under: Annotated[

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli import options as opt
+from vcache_cli.cli import target_options as target_opt
 from vcache_cli.cli.blocks import Block, Lines
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
@@ -24,11 +25,16 @@ def key(
     *,
     model: opt.ModelOption = None,
     target: opt.TargetOption = None,
+    model_name: target_opt.ModelNameOption = None,
+    max_side: target_opt.MaxSideOption = None,
+    omlx_version: target_opt.OmlxVersionOption = None,
+    allow_lossy: target_opt.AllowLossyOption = False,
     stage: opt.StageOption = None,
     profile: opt.ProfileOption = None,
     backend: opt.BackendOption = None,
     dtype: opt.DtypeOption = None,
     compute_dtype: opt.ComputeDtypeOption = None,
+    groups: target_opt.GroupsOption = None,
     exclude: opt.ExcludeOption = None,
     null: opt.NullOption = False,
     as_json: opt.JsonOption = False,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vcache_cli.cli import options as opt
+from vcache_cli.cli import target_options as target_opt
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.requests import Request, request
@@ -21,6 +22,10 @@ def warm(
     model: opt.ModelOption = None,
     store: opt.StoreOption = None,
     target: opt.TargetOption = None,
+    model_name: target_opt.ModelNameOption = None,
+    max_side: target_opt.MaxSideOption = None,
+    omlx_version: target_opt.OmlxVersionOption = None,
+    allow_lossy: target_opt.AllowLossyOption = False,
     stage: opt.StageOption = None,
     profile: opt.ProfileOption = None,
     backend: opt.BackendOption = None,
@@ -33,6 +38,7 @@ def warm(
     retry_errors: opt.RetryErrorsOption = False,
     shard: opt.ShardOption = None,
     limit: opt.LimitOption = None,
+    groups: target_opt.GroupsOption = None,
     exclude: opt.ExcludeOption = None,
     null: opt.NullOption = False,
     max_size: opt.MaxSizeOption = None,
@@ -40,6 +46,7 @@ def warm(
     on_full: opt.OnFullOption = None,
     dry_run: opt.DryRunOption = False,
     events: opt.EventsOption = None,
+    manifest: target_opt.ManifestOption = None,
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
     verbose: opt.VerboseOption = False,
@@ -54,7 +61,7 @@ def warm(
     wanted = request(asked)
     if dry_run:
         return _plan(wanted, output)
-    document, problem = run_warm(wanted, output, events=events)
+    document, problem = run_warm(wanted, output, events=events, manifest=manifest)
     return output.finish(document, warm_view, problem=problem)
 
 

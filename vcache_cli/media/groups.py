@@ -1,0 +1,102 @@
+"""Requests of several pictures, from a file: one JSON line each."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.errors import NothingToDoError, UsageError
+from vcache_cli.items import FileStat, Group, MediaItem, display_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from vcache_cli.items import WarmItem
+    from vcache_cli.protocols import Source
+
+__all__ = ["GroupFile", "Joined"]
+
+_MAX_PICTURES: Final = 4096
+"""Of one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFile:
+    """Ordered pictures of requests: each line is a list of paths, or an object with `images`.
+
+    Paths count from the folder of the file. Empty lines are left out.
+    """
+
+    path: str
+
+    def items(self) -> Iterator[Group]:
+        """The group of each line, in order.
+
+        Raises:
+            UsageError: the file cannot be read, or a line is no such list; it is named.
+            NothingToDoError: there is no line.
+        """
+        found = False
+        for number, line in self._lines():
+            found = True
+            yield Group(tuple(self._item(path) for path in self._paths(number, line)))
+        if not found:
+            raise NothingToDoError(f"no request in `{display_path(self.path)}`")
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    if line.strip():
+                        yield number, line
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"groups `{display_path(self.path)}`: {error}") from error
+
+    def _paths(self, number: int, line: str) -> list[str]:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        paths = value.get("images") if isinstance(value, dict) else value
+        if not _is_request(paths):
+            raise UsageError(
+                f"groups `{display_path(self.path)}`, line {number}: expected a JSON list of 1 to "
+                f'{_MAX_PICTURES} paths, or {{"images": [...]}}, found {line.strip()!r:.80}'
+            )
+        return [str(path) for path in paths or ()]
+
+    def _item(self, path: str) -> MediaItem:
+        place = os.path.join(os.path.dirname(self.path), path)
+        try:
+            stat = FileStat.of(os.stat(place))
+        except (OSError, ValueError):  # the worker says why it cannot be read
+            stat = None
+        return MediaItem(place, stat, explicit=True)
+
+
+def _is_request(paths: Any) -> bool:  # noqa: ANN401  whatever JSON can be
+    if not isinstance(paths, list) or not 0 < len(paths) <= _MAX_PICTURES:
+        return False
+    return all(isinstance(path, str) and _is_path(path) for path in paths)
+
+
+def _is_path(text: str) -> bool:
+    try:
+        return bool(text) and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Several sources, one after the other."""
+
+    sources: tuple[Source, ...]
+
+    def items(self) -> Iterator[WarmItem]:
+        """The items of each, in turn."""
+        for source in self.sources:
+            yield from source.items()

@@ -1,0 +1,120 @@
+"""mlx-vlm as a target: the entries that our drop-in for its feature cache looks up.
+
+mlx-vlm itself keeps features in memory only. Its own function names what its processor made of a
+request's pictures, in 64 bits and without the model; the drop-in binds that name to the encoder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vcache_cli.errors import ModelError
+from vcache_cli.targets.mlx_vlm_layout import MlxVlmLayout, mlx_vlm_key, part_number
+from vcache_cli.targets.values import stored, together
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vcache_cli.items import Features, Pixels
+    from vcache_cli.protocols import Evidence, KeyFrom, Unit
+    from vcache_cli.recipe import Recipe
+    from vcache_cli.tensor import Tensor
+
+__all__ = ["MlxVlmTarget", "processed_key"]
+
+
+def processed_key(inputs: Mapping[str, Any]) -> str:
+    """What the installed mlx-vlm calls the pictures of a request: ``processed:...``.
+
+    Args:
+        inputs: what its processor made, as numpy arrays, lists of them and plain values.
+
+    Raises:
+        ModelError: mlx-vlm is not installed.
+    """
+    try:
+        from mlx_vlm.vision_cache import processed_image_key
+    except ImportError as error:
+        raise ModelError(
+            f"target `mlx-vlm` asks mlx-vlm for its keys: {error}",
+            hint="pip install 'vcache-cli[mlx-vlm]'",
+        ) from error
+    pictures = {
+        name: _array(value)
+        for name, value in inputs.items()
+        if name == "pixel_values" or name.startswith("image_")
+    }
+    return str(processed_image_key(**pictures))
+
+
+def _array(value: Any) -> Any:  # noqa: ANN401  whatever the processor gives
+    """numpy arrays as MLX's, in lists too: the type of an array is part of the name."""
+    if isinstance(value, list | tuple):
+        return [_array(each) for each in value]
+    if type(value).__module__ != "numpy":
+        return value
+    import mlx.core as mx
+
+    return mx.array(value)
+
+
+@dataclass(frozen=True, slots=True)
+class MlxVlmTarget:
+    """mlx-vlm with our drop-in for its cache; features by its own code. Pure; any thread."""
+
+    name: str = "mlx-vlm"
+    key_from: KeyFrom = "pixels"
+    unit: Unit = "item"
+    profile: str | None = "mlx-vlm-0.7"
+    layout: MlxVlmLayout = MlxVlmLayout()
+    output: str = "projected"
+    backend: str = "mlx-vlm"
+    packages: tuple[str, ...] = ("mlx-vlm",)
+
+    def key(self, recipe: Recipe, evidence: Evidence) -> str:
+        """Of the server's own name of the processed pictures, and the encoder.
+
+        Raises:
+            ModelError: mlx-vlm is not installed.
+        """
+        known = self.metadata(recipe, evidence)
+        return mlx_vlm_key(known["processed"], known["encoder"])
+
+    def metadata(self, recipe: Recipe, evidence: Evidence) -> dict[str, str]:
+        """The parts of the key: ``processed`` and ``encoder``."""
+        pixels = [each.pixels for each in evidence.pictures if each.pixels]
+        if evidence.processed is None or recipe.encoder is None or not pixels:
+            raise TypeError("a key of this target needs pixels, and the encoder that takes them")
+        processed = processed_key(evidence.processed([each.expanded() for each in pixels]))
+        return {"processed": processed, "encoder": recipe.encoder.fingerprint}
+
+    def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:
+        """`features` in the shape that the model merges; where that is a list, `features.0..n`.
+
+        Raises:
+            EncodeError: a feature that is infinite in the stored dtype.
+        """
+        return self.group_tensors(recipe, [value])
+
+    def group_tensors(
+        self, recipe: Recipe, values: Sequence[Pixels | Features]
+    ) -> dict[str, Tensor]:
+        """As `tensors`, of all pictures of a request: on the first axis, or one list.
+
+        Raises:
+            EncodeError: as `tensors`; or pictures of one request that do not fit together.
+        """
+        dtype = recipe.encoder.stored_dtype if recipe.encoder else None
+        if all("features" in value.tensors for value in values):
+            joined = together([value.tensors["features"] for value in values])
+            return {"features": stored("features", joined, dtype)}
+        parts = [
+            value.tensors[name]
+            for value in values
+            for name in sorted(value.tensors, key=part_number)
+            if name.startswith("features.")
+        ]
+        return {
+            f"features.{index}": stored("features", part, dtype) for index, part in enumerate(parts)
+        }
