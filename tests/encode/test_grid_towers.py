@@ -81,7 +81,7 @@ def picture(family: str, grid: tuple[int, ...], seed: int = 0) -> Pixels:
     num_patches = int(np.prod(grid))
     rng = np.random.default_rng([seed, *grid])
     patches = rng.standard_normal((num_patches, 6 * side * side), dtype=np.float32)
-    tensors = {"pixel_values": patches, "image_grid_thw": np.array(grid, np.int64)}
+    tensors: Tensors = {"pixel_values": patches, "image_grid_thw": np.array(grid, np.int64)}
     return Pixels(tensors, num_patches // 4)
 
 
