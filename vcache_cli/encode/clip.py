@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from vcache_cli.encode.ops import Array, Ops
     from vcache_cli.protocols import TowerPlan
 
-__all__ = ["TOWER", "ClipTower"]
+__all__ = ["DEFAULTS", "PATCHES", "TOWER", "ClipTower", "embed_pixels", "layered_shapes"]
 
-_PATCHES: Final = "embeddings.patch_embedding"
+PATCHES: Final = "embeddings.patch_embedding"
+"""Every such tower has it, and nothing else does."""
 _CLASS: Final = "embeddings.class_embedding"
 _FIRST_NORM: Final = "pre_layrnorm"  # spelt so in every published checkpoint
-_DEFAULTS: Final[Mapping[str, Any]] = {
+DEFAULTS: Final[Mapping[str, Any]] = {
     "hidden_act": "quick_gelu",
     "hidden_size": 768,
     "image_size": 224,
@@ -57,9 +58,9 @@ class ClipTower:
             ModelError: no CLIP vision part, a missing or misshapen tensor, an unknown setting.
         """
         config = vision_config(checkpoint, self.name)
-        settings = common_settings(checkpoint, config, _DEFAULTS)
-        shapes = _shapes(settings)
-        prefix = find_prefix(checkpoint, f"{_PATCHES}.weight", shapes)
+        settings = common_settings(checkpoint, config, DEFAULTS)
+        shapes = layered_shapes(settings) | norm_shapes("post_layernorm", settings["hidden_size"])
+        prefix = find_prefix(checkpoint, f"{PATCHES}.weight", shapes)
         return plan_tensors(checkpoint, prefix, shapes, settings)
 
     def pixel_shape(self, settings: Mapping[str, Any]) -> tuple[int, ...]:
@@ -90,25 +91,29 @@ class ClipTower:
     ) -> dict[str, list[NDArray[np.float32]]]:
         """`features` (num_tokens, hidden_size) and `pooled` (hidden_size,) of each item."""
         tower = Weights(ops, weights, settings)
-        pixels = ops.stack([item[PIXELS] for item in batch])
-        tokens = ops.prepend(weights[_CLASS], tower.embed_patches(pixels))
-        tokens = tower.norm(_FIRST_NORM, tower.add_positions(tokens))
+        tokens = embed_pixels(tower, ops.stack([item[PIXELS] for item in batch]))
         features = tower.norm("post_layernorm", tower.layers(tokens))
         pooled = ops.token(features, index=0)
         return {"features": ops.unstack(features), "pooled": ops.unstack(pooled)}
 
 
-def _shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def layered_shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Every tensor from the pixels to the last layer."""
     hidden, side = settings["hidden_size"], settings["patch_size"]
     num_patches = (settings["image_size"] // side) ** 2
     return {
         _CLASS: (hidden,),
-        f"{_PATCHES}.weight": (hidden, settings["num_channels"], side, side),
+        f"{PATCHES}.weight": (hidden, settings["num_channels"], side, side),
         "embeddings.position_embedding.weight": (num_patches + 1, hidden),
         **norm_shapes(_FIRST_NORM, hidden),
         **layer_shapes(settings),
-        **norm_shapes("post_layernorm", hidden),
     }
+
+
+def embed_pixels(tower: Weights, pixels: Array) -> Array:
+    """(N, C, H, W) to what the first layer takes: the class token, then the patches."""
+    tokens = tower.ops.prepend(tower.arrays[_CLASS], tower.embed_patches(pixels))
+    return tower.norm(_FIRST_NORM, tower.add_positions(tokens))
 
 
 TOWER: Final = ClipTower()

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from vcache_cli.encode.ops import Array, Ops
     from vcache_cli.protocols import TowerPlan
 
-__all__ = ["TOWER", "SiglipTower"]
+__all__ = ["DEFAULTS", "PATCHES", "TOWER", "SiglipTower", "embed_pixels", "layered_shapes"]
 
-_PATCHES: Final = "embeddings.patch_embedding"
+PATCHES: Final = "embeddings.patch_embedding"
+"""Every such tower has it, and nothing else does."""
 _PROBE: Final = "head.probe"
-_DEFAULTS: Final[Mapping[str, Any]] = {
+DEFAULTS: Final[Mapping[str, Any]] = {
     "hidden_act": "gelu_pytorch_tanh",
     "hidden_size": 768,
     "image_size": 224,
@@ -60,11 +61,11 @@ class SiglipTower:
             ModelError: no SigLIP vision part, a missing or misshapen tensor, an unknown setting.
         """
         config = vision_config(checkpoint, self.name)
-        settings = common_settings(checkpoint, config, _DEFAULTS)
-        prefix = find_prefix(checkpoint, f"{_PATCHES}.weight", _tower_shapes(settings))
+        settings = common_settings(checkpoint, config, DEFAULTS)
+        shapes = layered_shapes(settings) | norm_shapes("post_layernorm", settings["hidden_size"])
+        prefix = find_prefix(checkpoint, f"{PATCHES}.weight", shapes)
         wanted = config.get("vision_use_head", True) is not False
         settings["pooling_head"] = wanted and prefix + _PROBE in checkpoint.tensors
-        shapes = _tower_shapes(settings)
         if settings["pooling_head"]:
             shapes |= _head_shapes(settings)
         return plan_tensors(checkpoint, prefix, shapes, settings)
@@ -99,25 +100,29 @@ class SiglipTower:
     ) -> dict[str, list[NDArray[np.float32]]]:
         """`features` (num_tokens, hidden_size) and `pooled` (hidden_size,) of each item."""
         tower = Weights(ops, weights, settings)
-        pixels = ops.stack([item[PIXELS] for item in batch])
-        tokens = tower.layers(tower.add_positions(tower.embed_patches(pixels)))
-        features = tower.norm("post_layernorm", tokens)
+        tokens = embed_pixels(tower, ops.stack([item[PIXELS] for item in batch]))
+        features = tower.norm("post_layernorm", tower.layers(tokens))
         if not settings["pooling_head"]:
             return {"features": ops.unstack(features)}
         pooled = _pool(tower, features)
         return {"features": ops.unstack(features), "pooled": ops.unstack(pooled)}
 
 
-def _tower_shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def layered_shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Every tensor from the pixels to the last layer."""
     hidden, side = settings["hidden_size"], settings["patch_size"]
     num_patches = (settings["image_size"] // side) ** 2
     return {
-        f"{_PATCHES}.weight": (hidden, settings["num_channels"], side, side),
-        f"{_PATCHES}.bias": (hidden,),
+        f"{PATCHES}.weight": (hidden, settings["num_channels"], side, side),
+        f"{PATCHES}.bias": (hidden,),
         "embeddings.position_embedding.weight": (num_patches, hidden),
         **layer_shapes(settings),
-        **norm_shapes("post_layernorm", hidden),
     }
+
+
+def embed_pixels(tower: Weights, pixels: Array) -> Array:
+    """(N, C, H, W) to what the first layer takes: a token for each patch, row by row."""
+    return tower.add_positions(tower.embed_patches(pixels))
 
 
 def _head_shapes(settings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -77,9 +77,9 @@ class Weights:
         """Each token plus what its place says; consumes `x`."""
         return self.ops.add(x, self.arrays["embeddings.position_embedding.weight"])
 
-    def layers(self, x: Array) -> Array:
-        """Through all layers; consumes `x`."""
-        for number in range(self.settings["num_hidden_layers"]):
+    def layers(self, x: Array, *, begin: int = 0, end: int | None = None) -> Array:
+        """Through the layers from `begin` to before `end`, or all; consumes `x`."""
+        for number in range(begin, self.settings["num_hidden_layers"] if end is None else end):
             layer = f"encoder.layers.{number}"
             normed = self.norm(f"{layer}.layer_norm1", x)
             x = self.ops.add(x, self._self_attention(f"{layer}.self_attn", normed))
