@@ -161,6 +161,13 @@ class Ops(Protocol):
         """Tokens `begin` to `end` of each item of (N, T, D); not a view of `x`."""
         ...
 
+    def join(self, parts: Sequence[Array]) -> Array:
+        """The channels of each part beside those of the next: (N, T, D1), ... to (N, T, D1 + ...).
+
+        A single part is given back as it is.
+        """
+        ...
+
     def take(self, x: Array, index: NDArray[np.int64]) -> Array:
         """Entries `index` of the first axis: permutes packed tokens, looks positions up."""
         ...
