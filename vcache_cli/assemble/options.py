@@ -59,6 +59,8 @@ class WarmOptions:
     """Largest picture that is decoded, pixels."""
     max_file_bytes: int = MAX_FILE_BYTES
     """Largest picture file that is read."""
+    trust_remote_code: bool = False
+    """Run code that a checkpoint brings along, where mlx-vlm would."""
 
     def __post_init__(self) -> None:
         """Check the choices that no one else checks.

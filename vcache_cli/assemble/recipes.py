@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from vcache_cli import media, registry
 from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
+from vcache_cli.assemble.servers import choose_family, encode_by_server, open_server
 from vcache_cli.assemble.targets import demanded, load_warm_target, resolve_options
 from vcache_cli.checkpoint import Checkpoint, open_checkpoint
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.errors import ModelError
 from vcache_cli.items import Frames, Stage
-from vcache_cli.preprocess import family_name
 from vcache_cli.protocols import Evidence
 from vcache_cli.recipe import EncoderRecipe, Recipe
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.items import Features, Pixels
     from vcache_cli.profile import Profile
-    from vcache_cli.protocols import Backend, Encoder, Family, Preprocessor, WarmTarget
+    from vcache_cli.protocols import Backend, Encoder, Preprocessor, WarmTarget
 
 __all__ = ["LoadedRecipe", "load_recipe"]
 
@@ -91,6 +91,7 @@ def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = Non
     Raises:
         UsageError: a name that nothing answers to.
         ModelError: the model, its settings, its weights or the backend are not usable.
+        RefusedError: the model brings code that would be run.
     """
     options = options or WarmOptions()
     target = load_warm_target(options.target)
@@ -100,13 +101,15 @@ def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = Non
     target_options = resolve_options(target, options, checkpoint)
     if "max_side" in target_options:
         profile = replace(profile, max_side=target_options["max_side"] or None)
-    name = family_name(checkpoint.config, known=registry.names("families"))
-    family: Family = registry.load("families", name)
-    settings = family.resolve(checkpoint, profile)
+    server = open_server(checkpoint, options)
+    family, settings = choose_family(checkpoint, profile, server)
+    preprocessor = family.preprocessor(settings, profile)
     encoder = None
     encoder_recipe = None
-    if options.stage is Stage.FEATURES:
-        encoder, encoder_recipe = _load_encoder(checkpoint, name, options)
+    if options.stage is Stage.FEATURES and server:
+        encoder, encoder_recipe = encode_by_server(server, preprocessor, options)
+    elif options.stage is Stage.FEATURES:
+        encoder, encoder_recipe = _load_encoder(checkpoint, family.name, options)
     recipe = Recipe(
         stage=options.stage,
         target=target.name,
@@ -118,7 +121,6 @@ def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = Non
         target_options=target_options,
         encoder=encoder_recipe,
     )
-    preprocessor = family.preprocessor(settings, profile)
     if encoder:
         _check_sizes(checkpoint, preprocessor.pixel_shape, encoder.pixel_shape)
     return LoadedRecipe(recipe, target, checkpoint, profile, preprocessor, encoder)

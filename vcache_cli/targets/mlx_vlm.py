@@ -7,21 +7,25 @@ request's pictures, in 64 bits and without the model; the drop-in binds that nam
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final
 
-from vcache_cli.errors import ModelError
+from vcache_cli.errors import ModelError, UsageError
 from vcache_cli.targets.mlx_vlm_layout import MlxVlmLayout, mlx_vlm_key, part_number
 from vcache_cli.targets.values import stored, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vcache_cli.checkpoint import Checkpoint
     from vcache_cli.items import Features, Pixels
     from vcache_cli.protocols import Evidence, KeyFrom, Unit
     from vcache_cli.recipe import Recipe
     from vcache_cli.tensor import Tensor
 
 __all__ = ["MlxVlmTarget", "processed_key"]
+
+_INSTALL: Final = "pip install 'vcache-cli[mlx-vlm]'"
 
 
 def processed_key(inputs: Mapping[str, Any]) -> str:
@@ -38,7 +42,7 @@ def processed_key(inputs: Mapping[str, Any]) -> str:
     except ImportError as error:
         raise ModelError(
             f"target `mlx-vlm` asks mlx-vlm for its keys: {error}",
-            hint="pip install 'vcache-cli[mlx-vlm]'",
+            hint=_INSTALL,
         ) from error
     pictures = {
         name: _array(value)
@@ -49,7 +53,7 @@ def processed_key(inputs: Mapping[str, Any]) -> str:
 
 
 def _array(value: Any) -> Any:  # noqa: ANN401  whatever the processor gives
-    """numpy arrays as MLX's, in lists too: the type of an array is part of the name."""
+    """Arrays of numpy as MLX's, in lists too: the type of an array is part of the name."""
     if isinstance(value, list | tuple):
         return [_array(each) for each in value]
     if type(value).__module__ != "numpy":
@@ -57,6 +61,9 @@ def _array(value: Any) -> Any:  # noqa: ANN401  whatever the processor gives
     import mlx.core as mx
 
     return mx.array(value)
+
+
+_LAYOUT: Final = MlxVlmLayout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +74,24 @@ class MlxVlmTarget:
     key_from: KeyFrom = "pixels"
     unit: Unit = "item"
     profile: str | None = "mlx-vlm-0.7"
-    layout: MlxVlmLayout = MlxVlmLayout()
+    layout: MlxVlmLayout = _LAYOUT
     output: str = "projected"
     backend: str = "mlx-vlm"
-    packages: tuple[str, ...] = ("mlx-vlm",)
+
+    def options(self, given: Mapping[str, Any], checkpoint: Checkpoint) -> dict[str, str]:
+        """``mlx_vlm``: the version whose function makes the keys.
+
+        Raises:
+            UsageError: an option of another target.
+            ModelError: mlx-vlm is not installed.
+        """
+        if others := sorted(set(given) - {"groups"}):
+            flags = ", ".join(f"`--{name.replace('_', '-')}`" for name in others)
+            raise UsageError(f"target `{self.name}` takes no {flags}")
+        try:
+            return {"mlx_vlm": version("mlx-vlm")}
+        except PackageNotFoundError as error:
+            raise ModelError("target `mlx-vlm` needs mlx-vlm", hint=_INSTALL) from error
 
     def key(self, recipe: Recipe, evidence: Evidence) -> str:
         """Of the server's own name of the processed pictures, and the encoder.

@@ -33,7 +33,7 @@ def mlx_vlm_key(processed: str, encoder: str) -> str:
     """The key of what the server calls `processed`, under an encoder's fingerprint: 64 hex.
 
     >>> mlx_vlm_key("processed:1", "f" * 64)[:16]
-    'f43ff7a3a3a3a3a3'
+    'c6d4a80d1b529b0c'
     """
     return digest_json({"format": 1, "processed": processed, "encoder": encoder})
 

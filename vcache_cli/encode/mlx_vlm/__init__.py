@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vcache_cli.encode.mlx_vlm.encoder import ServerEncoder, join_features, load_server_encoder
+from vcache_cli.encode.mlx_vlm.family import ServerFamily
 from vcache_cli.encode.mlx_vlm.loading import check_version, fingerprint, refuse_code
 from vcache_cli.encode.mlx_vlm.owner import ModelOwner
 from vcache_cli.encode.mlx_vlm.pictures import RequestPixels, ServerPreprocessor
@@ -13,6 +14,7 @@ __all__ = [
     "ModelOwner",
     "RequestPixels",
     "ServerEncoder",
+    "ServerFamily",
     "ServerPreprocessor",
     "check_version",
     "consults_cache",

@@ -16,7 +16,7 @@ from vcache_cli.errors import EncodeError
 from vcache_cli.items import Features, Frames, Pixels
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
     from typing import Final
 
     from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class ServerEncoder:
         self._owner = owner
         self._preprocessor = preprocessor
         how_split(owner.loaded.model)
-        self._stored_dtype = owner.run(self._natural_dtype)
+        self._stored_dtype, self._width = owner.run(self._dry_run)
         self._computes_f32 = owner.run(self._widen)
 
     @property
@@ -56,6 +56,14 @@ class ServerEncoder:
     def pixel_shape(self) -> tuple[int, int, int] | None:
         """Whatever the checkpoint's processor makes."""
         return None
+
+    def bucket(self, pixels: Pixels) -> Hashable:
+        """By shape; each item is computed by itself."""
+        return pixels.shape_key
+
+    def feature_shapes(self, num_tokens: int) -> Mapping[str, tuple[int, ...]]:
+        """One array of all tokens, though the model may give it more axes, or several arrays."""
+        return {"features": (num_tokens, self._width)}
 
     @property
     def concurrency(self) -> int:
@@ -125,13 +133,13 @@ class ServerEncoder:
         mark = next((each for each in marks if isinstance(each, int)), 0)
         return mx.full((1, num_tokens), mark, dtype=mx.int32)
 
-    def _natural_dtype(self) -> str:
-        """Known without computing: MLX is lazy."""
+    def _dry_run(self) -> tuple[str, int]:
+        """Dtype and width of features: known without computing, for MLX is lazy."""
         import numpy as np
 
         grey = self._preprocessor(Frames(np.full((1, 64, 64, 3), 128, np.uint8)))
-        name = str(_parts(self._features(grey))[0].dtype).removeprefix("mlx.core.")
-        return _DTYPES.get(name, "F32")
+        part = _parts(self._features(grey))[0]
+        return _DTYPES.get(str(part.dtype).removeprefix("mlx.core."), "F32"), int(part.shape[-1])
 
     def _widen(self) -> bool:
         """On a CPU, let the vision part compute in float32: nothing else reaches its BLAS."""

@@ -149,7 +149,7 @@ def vision_parameters(model: Any) -> dict[str, Any]:  # noqa: ANN401  MLX ships 
         for name, part in model.items()
         if name not in _NOT_VISION and not any(word in name for word in _AUDIO)
     }
-    flat: list[tuple[str, Any]] = list(tree_flatten(kept))
+    flat: Any = tree_flatten(kept)  # a list of pairs, as nothing else is asked for
     return {name: array for name, array in flat if hasattr(array, "dtype")}
 
 

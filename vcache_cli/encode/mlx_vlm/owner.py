@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from vcache_cli.encode.mlx_vlm.loading import LoadedModel, load_model
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ModelOwner"]
 
 T = TypeVar("T")
+Job = tuple["Callable[[], object]", "Future[object]"]
 
 
 class ModelOwner:
@@ -31,6 +34,7 @@ class ModelOwner:
         self._checkpoint = checkpoint
         self._trusts = trust_remote_code
         self._lock = threading.Lock()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles as one that loads the checkpoint anew."""
@@ -43,20 +47,51 @@ class ModelOwner:
         Raises:
             RefusedError, ModelError: see `load_model`.
         """
-        with self._lock:
+        if threading.current_thread() is self._thread:
             return self._loaded
+        with self._lock:
+            return self.run(lambda: self._loaded)
 
     def run(self, work: Callable[[], T]) -> T:
         """The result of `work`, done by the thread that has the model."""
-        return self._thread.submit(work).result()
+        if threading.current_thread() is self._thread:
+            return work()
+        done: Future[object] = Future()
+        self._jobs.put((work, done))
+        return cast("T", done.result())
 
     @cached_property
-    def _thread(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(1, thread_name_prefix="vcache-mlx-vlm")
+    def _thread(self) -> threading.Thread:
+        thread = threading.Thread(target=self._work, name="vcache-mlx-vlm", daemon=True)
+        thread.start()
+        atexit.register(self._end, thread)
+        return thread
 
     @cached_property
     def _loaded(self) -> LoadedModel:
-        return self.run(lambda: load_model(self._checkpoint, trust_remote_code=self._trusts))
+        return load_model(self._checkpoint, trust_remote_code=self._trusts)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, done = job
+            try:
+                done.set_result(work())
+            except BaseException as error:  # noqa: BLE001  the caller's to handle
+                done.set_exception(error)
+        _clear_streams()
+
+    def _end(self, thread: threading.Thread) -> None:
+        self._jobs.put(None)
+        thread.join()
+
+
+def _clear_streams() -> None:
+    """MLX aborts the process where its threads outlive the one that they work for."""
+    import mlx.core as mx
+
+    clear = getattr(mx, "clear_streams", None)
+    if clear:
+        clear()
 
 
 def _again(checkpoint: Checkpoint, trusts: bool) -> ModelOwner:  # noqa: FBT001  pickle has no names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -45,7 +44,6 @@ class ServerPreprocessor:
 
     def __init__(self, owner: ModelOwner) -> None:
         self._owner = owner
-        self._lock = threading.Lock()
         self._sized = lru_cache(maxsize=4096)(self._of_size)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -103,8 +101,7 @@ class ServerPreprocessor:
         return made.num_tokens, made.size_bytes
 
     def _request(self, pictures: Sequence[Frames]) -> RequestPixels:
-        with self._lock:
-            inputs = self._prepared(pictures)
+        inputs = self._owner.run(lambda: self._prepared(pictures))
         tensors = dict(_flat(inputs))
         return RequestPixels(tensors, self._count(inputs), inputs=inputs)
 

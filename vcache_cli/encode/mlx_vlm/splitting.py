@@ -18,12 +18,12 @@ import sys
 import textwrap
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from vcache_cli.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
     from types import CodeType, FrameType
 
 __all__ = ["IMAGE_KEY", "consults_cache", "features_of", "how_split"]
@@ -175,8 +175,7 @@ def _tracer(code: CodeType, branch: _Branch) -> Callable[..., Any]:
 
 
 def _reading(model: Any) -> _Reading | None:  # noqa: ANN401  as above
-    kind: Hashable = type(model)
-    return _read(kind)
+    return _read(cast("Hashable", type(model)))
 
 
 @cache
