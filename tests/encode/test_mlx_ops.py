@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from importlib.machinery import ModuleSpec
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,29 @@ def test_every_operation_does_what_numpy_does(n: int, t: int, heads: int, width:
     pair.check("prepend", draw(8, d), x)
     pair.check("token", x, index=0)
     pair.check("rows", draw(9, 6, d), begin=2, end=4)
+    pair.check("tokens", x, begin=t - 1, end=t)
+    pair.check("rms_norm", x, draw(3, d), epsilon=1e-5)
+    pair.check("rms_norm", x, draw(3, d), epsilon=1e-5, shift=1.0)
+    pair.check("mul", x, draw(7, t, d))
+    pair.check("reshape", x, shape=(n, t * d))
+    pair.check("pool_grid", draw(7, n, 4 * t, d), height=2, width=2 * t, side=2)
     pair.check("patches", draw(10, n, 3, 2 * t + 1, 2 * t), side=2)
+
+
+@pytest.mark.needs_mlx
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.sampled_from([1, 2]), SIDES)
+def test_packed_tokens_do_what_they_do_in_numpy(lengths: list[int], heads: int, half: int) -> None:
+    pair, bounds, d = Pair(), [0, *accumulate(lengths)], 2 * half * heads
+    count = bounds[-1] + 1  # at least one token
+    bounds = [*bounds, count]
+    x, key, value = (draw(seed, count, d) for seed in range(3))
+    pair.check("segment_attention", x, key, value, num_heads=heads, bounds=bounds)
+    pair.check("rotate", x, draw(4, count, half), draw(5, count, half), num_heads=heads)
+    pair.check("take", x, index=np.arange(count, dtype=np.int64)[::-1])
+    parts = pair.mlx.split(pair.mlx.pack([x[:1], x[1:]]), [1, count - 1])
+    assert np.array_equal(parts[0], x[:1])
+    assert np.array_equal(parts[1], x[1:])
 
 
 @pytest.mark.needs_mlx

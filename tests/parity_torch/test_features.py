@@ -17,7 +17,7 @@ import torch
 import transformers
 
 from vcache_cli.checkpoint import open_checkpoint
-from vcache_cli.encode import clip, load_encoder, mlx_ops, numpy_ops, siglip
+from vcache_cli.encode import clip, load_encoder, mlx_ops, numpy_ops, siglip, torch_ops
 from vcache_cli.items import Pixels
 from vcache_cli.protocols import Backend, Tower
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.parity_torch
 
-LIMIT = 1e-4
-"""Largest difference, relative to the largest reference value."""
+LIMITS = {"F32": 1e-4, "BF16": 6e-2, "F16": 1e-2}
+"""Largest difference, relative to the largest reference value, by the dtype computed in."""
 
 PICTURES = 3
 TINY: dict[str, Any] = {
@@ -96,7 +96,13 @@ CLASSES: dict[tuple[str, str], tuple[str, str]] = {
     ("clip", "projection"): ("CLIPVisionModelWithProjection", "CLIPVisionConfig"),
 }
 TOWERS: dict[str, Tower] = {"siglip": siglip.TOWER, "clip": clip.TOWER}
-BACKENDS: dict[str, Backend] = {"numpy": numpy_ops.BACKEND, "mlx": mlx_ops.BACKEND}
+BACKENDS: dict[str, tuple[Backend, str]] = {
+    "numpy": (numpy_ops.BACKEND, "F32"),
+    "mlx": (mlx_ops.BACKEND, "F32"),
+    "torch": (torch_ops.BACKEND, "F32"),
+    "torch in bfloat16": (torch_ops.BACKEND, "BF16"),
+    "torch in float16": (torch_ops.BACKEND, "F16"),
+}
 TEXT = {
     "hidden_size": 32,
     "intermediate_size": 32,
@@ -163,8 +169,9 @@ def test_features_are_those_of_torch(case: Case, tmp_path: Path, tallies: dict[s
     shape = (PICTURES, 3, side, side)
     pixels = np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
     expected = reference(case, model, pixels)
-    for name, backend in BACKENDS.items():
-        encoder = load_encoder(open_checkpoint(str(tmp_path)), TOWERS[case.family], backend)
+    checkpoint, tower = open_checkpoint(str(tmp_path)), TOWERS[case.family]
+    for name, (backend, dtype) in BACKENDS.items():
+        encoder = load_encoder(checkpoint, tower, backend, compute_dtype=dtype)
         found = encoder.encode([Pixels({"pixel_values": one}, 0) for one in pixels])
         assert found[0].tensors.keys() == expected.keys()
         tally = tallies[name]
@@ -175,4 +182,4 @@ def test_features_are_those_of_torch(case: Case, tmp_path: Path, tallies: dict[s
             tally.values += value.size
             error = float(np.abs(ours - value).max() / np.abs(value).max())
             tally.largest = max(tally.largest, error)
-            assert error < LIMIT
+            assert error < LIMITS[dtype]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
-from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.encode.exhaustion import as_memory_error
+from vcache_cli.encode.processor import has_nvidia
 from vcache_cli.encode.segments import runs
 from vcache_cli.errors import ModelError
 
@@ -33,9 +34,6 @@ __all__ = ["BACKEND", "MlxBackend", "MlxOps"]
 _INSTALL: Final = (
     "no working MLX; on Linux install one of the extras `vcache-cli[cpu]`, `[cuda12]`, `[cuda13]`"
 )
-_NVIDIA: Final = ("/dev/nvidiactl", "/dev/dxg")
-"""Devices of the driver, on Linux and in its Windows subsystem."""
-
 _DTYPES: Final = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 
 
@@ -65,8 +63,8 @@ class MlxOps:
         }
 
     def session(self) -> AbstractContextManager[None]:
-        """Nothing to hold."""
-        return nullcontext()
+        """Nothing to hold; what MLX says of memory is understood."""
+        return as_memory_error()
 
     def load(self, tensor: Tensor) -> Array:
         """Narrowed or widened to the compute dtype."""
@@ -198,9 +196,13 @@ class MlxOps:
         """A slice."""
         return x[:, begin:end]
 
+    def join(self, parts: Sequence[Array]) -> Array:
+        """A new array, where there is more than one."""
+        return parts[0] if len(parts) == 1 else self._mx.concatenate(list(parts), axis=-1)
+
     def take(self, x: Array, index: NDArray[np.int64]) -> Array:
         """A new array."""
-        return x[self._mx.array(index)]
+        return x[self._mx.array(index.copy())]
 
     def reshape(self, x: Array, shape: tuple[int, ...]) -> Array:
         """A view, where the numbers lie in order."""
@@ -239,7 +241,7 @@ class MlxBackend:
 
     def preference(self) -> int:
         """First on an accelerator, last on a CPU, where stock MLX is a hundred times slower."""
-        if sys.platform == "linux" and not any(Path(each).exists() for each in _NVIDIA):
+        if sys.platform == "linux" and not has_nvidia():
             return 0  # no accelerator that MLX knows: spare the import
         try:
             return 20 if on_accelerator() else 0

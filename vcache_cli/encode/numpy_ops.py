@@ -6,7 +6,6 @@ items, and what is computed does not depend on how many processors there are.
 
 from __future__ import annotations
 
-import os
 import platform
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import numpy as np
 from vcache_cli.encode.blas import blas_name, single_threaded
 from vcache_cli.encode.numpy_attention import attend
 from vcache_cli.encode.numpy_curves import CURVES
+from vcache_cli.encode.processor import usable_processors
 from vcache_cli.encode.segments import runs
 from vcache_cli.errors import ModelError
 
@@ -195,6 +195,10 @@ class NumpyOps:
         """A copy."""
         return x[:, begin:end].copy()
 
+    def join(self, parts: Sequence[Array]) -> Array:
+        """One copy, where there is more than one."""
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
     def take(self, x: Array, index: NDArray[np.int64]) -> Array:
         """A copy."""
         taken: Array = x[index]
@@ -211,13 +215,6 @@ class NumpyOps:
         blocks = x.reshape(count, rows, side, columns, side, channels)
         means: Array = blocks.mean(axis=(2, 4))
         return means.reshape(count, rows * columns, channels)
-
-
-def usable_processors() -> int:
-    """Processors that this process may use, which can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class NumpyBackend:
