@@ -187,6 +187,8 @@ def _mlx_settings(checkpoint: Checkpoint) -> dict[str, Any]:
         side = side[0] if isinstance(side, list) and side else side
     else:
         side = checkpoint.processor.get("image_size", config.get("force_image_size", side))
+    if not isinstance(side, int):
+        raise ModelError(f"`image_size`: expected one side of a tile, found {side!r}")
     settings = value_settings({}, MLX_COLOURS)
     settings["tile"] = _tile(side)
     settings |= _counts(config.get("min_dynamic_patch", 1), config.get("max_dynamic_patch", 12))
