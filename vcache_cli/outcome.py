@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.items import Kind, WarmItem
 
-__all__ = ["Failure", "Notice", "Outcome", "Status"]
+__all__ = ["Failure", "Foreseen", "Notice", "Outcome", "Status"]
 
 
 class Status(StrEnum):
@@ -49,6 +49,16 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What an item would become, by the sizes of its pictures alone."""
+
+    num_tokens: int
+    """Tokens that the language model would see."""
+    pixel_bytes: int
+    """Bytes of the pixels, in the form in which the target keeps them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one item. Picklable; crosses machines."""
 
@@ -68,6 +78,8 @@ class Outcome:
     """Seconds spent per stage: ``digest``, ``decode``, ``preprocess``, ``encode``, ``write``."""
     members_sha256: tuple[str, ...] = ()
     """Digests of a group's pictures, as far as they were read."""
+    foreseen: Foreseen | None = None
+    """Of an item that is only looked up, and not there."""
 
     def as_json(self) -> dict[str, Any]:
         """The fields of ``vcache.outcome/1``; unknown ones are left out."""

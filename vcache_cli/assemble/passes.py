@@ -35,7 +35,9 @@ def make_prepare(
     return PrepareItem(
         recipe=loaded.recipe,
         target=loaded.target,
-        decoder=PillowDecoder(loaded.profile, max_pixels=options.max_pixels),
+        decoder=PillowDecoder(
+            loaded.profile, max_pixels=options.max_pixels, max_file_bytes=options.max_file_bytes
+        ),
         preprocessor=loaded.preprocessor,
         present=present,
         max_file_bytes=options.max_file_bytes,

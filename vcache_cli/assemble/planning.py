@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, Known, look_up, open_known
-from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
+from vcache_cli.assemble.recipes import GREY_SIDE, LoadedRecipe, load_recipe
 from vcache_cli.errors import NotAStoreError
-from vcache_cli.outcome import Outcome, Status
+from vcache_cli.outcome import Foreseen, Outcome, Status
 from vcache_cli.pipeline import NOT_STORED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from vcache_cli.assemble.options import WarmOptions
@@ -31,8 +32,8 @@ class WarmPlan:
 
     recipe: dict[str, Any]
     """See `LoadedRecipe.describe`."""
-    entry_bytes: int
-    """Of one entry, about."""
+    bytes_of: Callable[[Foreseen], int]
+    """Of the entry that an item becomes, about."""
     bytes_free: int
     total: int = 0
     to_do: int = 0
@@ -40,6 +41,9 @@ class WarmPlan:
     unsupported: int = 0
     """Items that would be skipped or fail."""
     bytes_to_read: int = 0
+    bytes_to_write: int = 0
+    tokens: int = 0
+    """Of what is to be done, as the language model will see it."""
 
     def add(self, outcome: Outcome) -> None:
         """Count one looked-up item."""
@@ -49,6 +53,9 @@ class WarmPlan:
         elif outcome.failure and outcome.failure.kind == NOT_STORED.kind:
             self.to_do += 1
             self.bytes_to_read += sum(f.stat.size_bytes for f in outcome.item.files if f.stat)
+            if outcome.foreseen:
+                self.tokens += outcome.foreseen.num_tokens
+                self.bytes_to_write += self.bytes_of(outcome.foreseen)
         else:
             self.unsupported += 1
 
@@ -64,14 +71,17 @@ class WarmPlan:
             },
             "bytes": {
                 "to_read": self.bytes_to_read,
-                "to_write_estimate": self.to_do * self.entry_bytes,
+                "to_write_estimate": self.bytes_to_write,
                 "free": self.bytes_free,
             },
+            "tokens": self.tokens,
         }
 
 
 def plan_warm(source: Source, *, store: Path, model: str, options: WarmOptions) -> WarmPlan:
     """What `open_warm` would do with the same arguments. Copies count as work to do.
+
+    Sizes are told by the pictures' headers: where the key needs no pixels, nothing is decoded.
 
     Raises:
         ModelError, UsageError: see `open_warm`.
@@ -93,11 +103,15 @@ def _known(store: Path, held: ExitStack) -> Known:
         return NOTHING_KNOWN
 
 
-def _entry_bytes(loaded: LoadedRecipe) -> int:
-    """Bytes of the entry of a grey picture, made for the purpose."""
-    value = loaded.try_out()
-    tensors = loaded.target.tensors(loaded.recipe, value)
-    return _HEADER_BYTES + sum(tensor.size_bytes for tensor in tensors.values())
+def _entry_bytes(loaded: LoadedRecipe) -> Callable[[Foreseen], int]:
+    """Bytes of an entry by what is foreseen of its item; a grey picture tells a token's."""
+    if loaded.encoder is None:
+        return lambda foreseen: _HEADER_BYTES + foreseen.pixel_bytes
+    tensors = loaded.target.tensors(loaded.recipe, loaded.try_out()).values()
+    by_token = sum(each.size_bytes for each in tensors if len(each.shape) > 1)
+    fixed = _HEADER_BYTES + sum(each.size_bytes for each in tensors if len(each.shape) <= 1)
+    tokens = loaded.preprocessor.num_tokens(GREY_SIDE, GREY_SIDE)
+    return lambda foreseen: fixed + by_token * foreseen.num_tokens // tokens
 
 
 def _free_bytes(store: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli import media, registry
 from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from vcache_cli.profile import Profile
     from vcache_cli.protocols import Backend, Encoder, Preprocessor, WarmTarget
 
-__all__ = ["LoadedRecipe", "load_recipe"]
+__all__ = ["GREY_SIDE", "LoadedRecipe", "load_recipe"]
+
+GREY_SIDE: Final = 64
+"""Of the picture that is tried out, pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class LoadedRecipe:
         """What a grey picture becomes: its sizes are those of a real one."""
         import numpy as np
 
-        pixels = self.preprocessor(Frames(np.full((1, 64, 64, 3), 128, np.uint8)))
+        pixels = self.preprocessor(Frames(np.full((1, GREY_SIDE, GREY_SIDE, 3), 128, np.uint8)))
         return self.encoder.encode([pixels])[0] if self.encoder else pixels
 
 

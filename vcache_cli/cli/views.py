@@ -79,6 +79,7 @@ def plan_view(document: Mapping[str, Any]) -> Sequence[Block]:
     items, moved = document["items"], document["bytes"]
     facts = [(label, f"{items[name]:,}") for name, label in _PLAN_ITEMS.items()]
     facts += [(label, format_size(moved[name])) for name, label in _PLAN_BYTES.items()]
+    facts.append(("tokens", f"{document['tokens']:,}"))
     if "seconds_estimate" in document:
         facts.append(("time, about", duration(document["seconds_estimate"])))
     told = ("copies count as work to do: only a run tells them apart",) if items["to_do"] else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,11 @@ class CheckReport:
     unreadable: int = 0
     skipped: int = 0
     """Files that `warm` would skip: videos, and files that are no media."""
-    cold_items: list[dict[str, str]] = field(default_factory=list)
-    """`source` and `reason` of items that would miss, unreadable ones included."""
+    cold_tokens: int = 0
+    """Tokens of what is cold, as the language model would see it."""
+    cold_items: list[dict[str, Any]] = field(default_factory=list)
+    """`source` and `reason` of items that would miss, unreadable ones included; `tokens` of those
+    that can be made."""
     cold_items_omitted: int = 0
 
     @property
@@ -42,14 +45,15 @@ class CheckReport:
         """Share of the items that would hit, 0..1; 1 of none."""
         return self.warm / self.items if self.items else 1.0
 
-    def add(self, outcome: Outcome) -> None:
-        """Count one looked-up item."""
+    def add(self, outcome: Outcome, why: Callable[[Outcome], str] | None = None) -> None:
+        """Count one looked-up item; `why` tells more of one that would miss."""
         failure = outcome.failure
         if failure is None:
             self.warm += 1
         elif failure.kind == NOT_STORED.kind:
             self.cold += 1
-            self._list(outcome, failure.message)
+            self.cold_tokens += outcome.foreseen.num_tokens if outcome.foreseen else 0
+            self._list(outcome, why(outcome) if why else failure.message)
         elif outcome.status is Status.FAILED:
             self.unreadable += 1
             self._list(outcome, f"{failure.kind}: {failure.message}")
@@ -58,7 +62,8 @@ class CheckReport:
 
     def _list(self, outcome: Outcome, reason: str) -> None:
         if len(self.cold_items) < MAX_LISTED:
-            self.cold_items.append({"source": outcome.item.source, "reason": reason})
+            tokens = {"tokens": outcome.foreseen.num_tokens} if outcome.foreseen else {}
+            self.cold_items.append({"source": outcome.item.source, "reason": reason, **tokens})
         else:
             self.cold_items_omitted += 1
 
@@ -71,6 +76,7 @@ class CheckReport:
             "unreadable": self.unreadable,
             "skipped": self.skipped,
             "coverage": round(self.coverage, 6),
+            "cold_tokens": self.cold_tokens,
             "cold_items": self.cold_items,
         }
         if self.cold_items_omitted:

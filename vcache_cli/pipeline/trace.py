@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vcache_cli.outcome import Failure, Notice, Outcome, Status
+from vcache_cli.outcome import Failure, Foreseen, Notice, Outcome, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +44,7 @@ class Trace:
     bytes_written: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     members_sha256: tuple[str, ...] = ()
+    foreseen: Foreseen | None = None
 
     @contextmanager
     def step(self, stage: str) -> Iterator[None]:
@@ -73,6 +74,7 @@ class Trace:
             bytes_written=self.bytes_written,
             seconds=dict(self.seconds),
             members_sha256=self.members_sha256,
+            foreseen=self.foreseen,
         )
 
     def fail(self, error: ItemError) -> Outcome:
