@@ -205,9 +205,9 @@ def test_pixels_are_compared_exactly(hundred: Path, tiny_siglip: Path, tmp_path:
 
     def nudged(entry: Entry) -> Entry:
         name, tensor = next(iter(entry.tensors.items()))
-        data = bytearray(tensor.data)
-        data[100] ^= 1
-        return replace(entry, tensors={**entry.tensors, name: replace(tensor, data=bytes(data))})
+        values = tensor.numpy().copy()
+        values[0, 5, 5] = np.nextafter(values[0, 5, 5], np.float32(9))
+        return replace(entry, tensors={**entry.tensors, name: Tensor.from_numpy(values)})
 
     key = min(entries(store))
     rewrite(store, [key], nudged)

@@ -9,16 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli import media
-from vcache_cli.assemble.drift import (
-    TOLERANCES,
-    compare,
-    recipe_differences,
-    tolerance_of,
-    version_differences,
-)
+from vcache_cli.assemble.drift import recipe_differences, version_differences
 from vcache_cli.assemble.options import DTYPES, WarmOptions
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.digest import digest_bytes
+from vcache_cli.encode.tolerances import TOLERANCES, compare, tolerance_of
 from vcache_cli.errors import InvalidEntryError, ItemError, ModelError, ReadError, UsageError
 from vcache_cli.items import MediaItem, Stage, display_path
 from vcache_cli.store.files import OsFiles
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
-    from vcache_cli.assemble.drift import Difference
+    from vcache_cli.encode.tolerances import Difference
     from vcache_cli.entry import Entry
     from vcache_cli.store.meta import StoreRoot
     from vcache_cli.store.rows import FileFacts
