@@ -14,6 +14,7 @@
     ├── StoreFullError              13   out of space or budget
     ├── AccessError                 14   permission denied or read-only
     ├── ModelError                  15   model, processor or backend not available
+    │   └── MissingWeightsError     15   weight files that are named but not there
     ├── RefusedError                16   refused for safety
     ├── ItemError                    -   one item failed: becomes an Outcome, never ends a run
     │   ├── ReadError                    the source could not be read
@@ -41,6 +42,7 @@ __all__ = [
     "ItemError",
     "LockBusyError",
     "MediaError",
+    "MissingWeightsError",
     "ModelError",
     "NotAStoreError",
     "NothingToDoError",
@@ -144,6 +146,18 @@ class ModelError(VcacheError):
 
     exit_code = 15
     kind = "model"
+
+
+class MissingWeightsError(ModelError):
+    """Weight files that the model names are not in its folder: half a download.
+
+    Args:
+        files: their names in the folder.
+    """
+
+    def __init__(self, message: str, *, files: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.files = files
 
 
 class RefusedError(VcacheError):

@@ -80,8 +80,9 @@ def no_index(folder: Path) -> None:
     (folder / INDEX).unlink()
 
 
-def no_second_shard(folder: Path) -> None:
-    (folder / "model-00002-of-00003.safetensors").unlink()
+def no_shard(folder: Path) -> None:
+    for path in folder.glob("model-*"):
+        path.unlink()
 
 
 def change_index(folder: Path, name: str, shard: object) -> None:
@@ -104,7 +105,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "none": (without_weights, "found neither"),
     "pickles": (only_pickles, "found only pytorch_model.bin"),
     "no index": (no_index, "found 3 files without an index"),
-    "shard missing": (no_second_shard, "1 missing: model-00002-of-00003.safetensors"),
+    "shards missing": (no_shard, "3 missing: model-00001-of-00003.safetensors"),
     "tensor missing": (
         lambda folder: change_index(folder, "extra", "model-00002-of-00003.safetensors"),
         "expected `extra` in model-00002-of-00003.safetensors, found no such tensor",

@@ -7,6 +7,6 @@ vision tower of a large model is read without the rest of it.
 from __future__ import annotations
 
 from vcache_cli.checkpoint.folder import Checkpoint, open_checkpoint
-from vcache_cli.checkpoint.weights import TensorRange
+from vcache_cli.checkpoint.weights import TensorRange, missing_weights
 
-__all__ = ["Checkpoint", "TensorRange", "open_checkpoint"]
+__all__ = ["Checkpoint", "TensorRange", "missing_weights", "open_checkpoint"]

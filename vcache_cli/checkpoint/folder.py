@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from vcache_cli.checkpoint.hub import is_hub_name, snapshot_folder
 from vcache_cli.checkpoint.jsonfile import read_object
-from vcache_cli.checkpoint.weights import TensorRange, read_tensor, tensor_table
+from vcache_cli.checkpoint.quantised import dequantised, unpacked_table
+from vcache_cli.checkpoint.weights import TensorRange, missing_weights, read_tensor, tensor_table
 from vcache_cli.errors import ModelError
 from vcache_cli.tensor import ITEMSIZE_BYTES, Tensor
 
@@ -42,10 +43,10 @@ class Checkpoint:
         Raises:
             ModelError: no weights, or a weight file that is missing or malformed.
         """
-        return tensor_table(self.folder)
+        return unpacked_table(tensor_table(self.folder), self.config)
 
     def read(self, name: str) -> Tensor:
-        """The tensor `name`; reads its bytes and no others.
+        """The tensor `name`, in float32 where it is quantised; reads its bytes and no others.
 
         Raises:
             ModelError: no such tensor, a dtype that is not known, or a file that cannot be read.
@@ -53,6 +54,10 @@ class Checkpoint:
         place = self.tensors.get(name)
         if place is None:
             raise ModelError(f"{self.folder}: expected a tensor `{name}`, found no such tensor")
+        if place.missing:
+            raise missing_weights([(name, place)])
+        if place.packed is not None:
+            return dequantised(place, place.packed)
         if place.dtype not in ITEMSIZE_BYTES:
             raise ModelError(
                 f"{self.folder}: expected `{name}` as one of {', '.join(sorted(ITEMSIZE_BYTES))}, "

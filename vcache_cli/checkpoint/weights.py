@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vcache_cli.checkpoint.jsonfile import open_now, read_object
-from vcache_cli.errors import InvalidEntryError, ModelError
+from vcache_cli.errors import InvalidEntryError, MissingWeightsError, ModelError
 from vcache_cli.header import LENGTH_BYTES, HeaderLimits, header_length, parse_header
 from vcache_cli.tensor import ITEMSIZE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from io import FileIO
     from typing import Final
 
     from vcache_cli.header import Header
 
-__all__ = ["TensorRange", "read_range", "read_tensor", "tensor_table"]
+__all__ = ["Packed", "TensorRange", "missing_weights", "read_range", "read_tensor", "tensor_table"]
 
 LIMITS: Final = HeaderLimits(
     max_header_bytes=100_000_000,  # as the format's reference reader
@@ -38,6 +38,7 @@ _OTHER_FORMATS: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack"
 _SINGLE: Final = "model.safetensors"
 _STEP_BYTES: Final = 2**30
 """A single read of 2 GiB or more is refused or cut short by some systems."""
+_DOWNLOAD: Final = "download the missing files; for a name of the Hub, `--download` does"
 _SHOWN: Final = 3
 """Names listed in a message before it counts the rest."""
 
@@ -53,6 +54,22 @@ class TensorRange:
     offset: int
     """First byte, counted from the start of the file."""
     size_bytes: int
+    packed: Packed | None = None
+    """Where the tensor is quantised: then `dtype` and `shape` are those of what it stands for."""
+    missing: bool = False
+    """True where an index names the tensor, but the file is not there; dtype and shape are
+    then not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What makes a matrix of levels one of numbers; see `quantised`."""
+
+    scales: TensorRange
+    biases: TensorRange
+    group_size: int
+    """Columns that share a scale and a bias."""
+    bits: int
 
 
 def tensor_table(folder: Path) -> dict[str, TensorRange]:
@@ -66,14 +83,19 @@ def tensor_table(folder: Path) -> dict[str, TensorRange]:
         return _file_table(_single_file(folder))
     weight_map = _weight_map(index)
     tables = {name: _file_table(folder / name) for name in _present_shards(index, weight_map)}
-    missing = [name for name, shard in weight_map.items() if name not in tables[shard]]
+    missing = [name for name, shard in weight_map.items() if name not in tables.get(shard, {name})]
     if missing:
         raise ModelError(
             f"{index}: expected `{missing[0]}` in {weight_map[missing[0]]}, found no such tensor "
             f"({len(missing)} of {len(weight_map)} missing)",
             hint="download the checkpoint again; index and weight files do not belong together",
         )
-    return {name: tables[shard][name] for name, shard in weight_map.items()}
+    return {
+        name: tables[shard][name]
+        if shard in tables
+        else TensorRange("", (), folder / shard, 0, 0, missing=True)
+        for name, shard in weight_map.items()
+    }
 
 
 def _index_path(folder: Path) -> Path | None:
@@ -102,8 +124,9 @@ def _single_file(folder: Path) -> Path:
             f"{folder}: expected weights as safetensors, found only {_listed(others)}",
             hint="vcache needs safetensors: convert the checkpoint, or pick a revision that has it",
         )
-    raise ModelError(
+    raise MissingWeightsError(
         f"{folder}: expected weights in {_SINGLE} or {_SINGLE}.index.json, found neither",
+        files=(_SINGLE,),
         hint="download the weights too; `--stage pixels` works without them",
     )
 
@@ -128,14 +151,27 @@ def _stays_inside(shard: str) -> bool:
 
 def _present_shards(index: Path, weight_map: Mapping[str, str]) -> list[str]:
     shards = sorted(set(weight_map.values()))
-    missing = [shard for shard in shards if not os.path.isfile(index.parent / shard)]
-    if missing:
-        raise ModelError(
-            f"{index}: expected {len(shards)} weight files, {len(missing)} missing: "
-            f"{_listed(missing)}",
-            hint="download the missing files",
+    present = [shard for shard in shards if os.path.isfile(index.parent / shard)]
+    if not present:
+        raise MissingWeightsError(
+            f"{index}: expected {len(shards)} weight files, {len(shards)} missing: "
+            f"{_listed(shards)}",
+            files=tuple(shards),
+            hint=_DOWNLOAD,
         )
-    return shards
+    return present
+
+
+def missing_weights(places: Iterable[tuple[str, TensorRange]]) -> MissingWeightsError:
+    """The refusal of tensors, by name, whose files are not there."""
+    named = list(places)
+    files = tuple(sorted({place.path.name for _, place in named}))
+    return MissingWeightsError(
+        f"{named[0][1].path.parent}: expected `{named[0][0]}` in {named[0][1].path.name}, found no "
+        f"such file; {len(files)} of the files needed missing: {_listed(list(files))}",
+        files=files,
+        hint=_DOWNLOAD,
+    )
 
 
 def _listed(names: list[str]) -> str:

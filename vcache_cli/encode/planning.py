@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.checkpoint import missing_weights
 from vcache_cli.errors import ModelError
 from vcache_cli.protocols import TowerPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Final
 
     from vcache_cli.checkpoint import Checkpoint
@@ -26,6 +28,9 @@ __all__ = [
 
 FLOAT_DTYPES: Final = frozenset({"BF16", "F16", "F32"})
 """Dtypes of weights that are computed with."""
+
+_SHOWN_LETTERS: Final = 120
+"""Of a quantisation that is not known."""
 
 MAX_LAYERS: Final = 1_000
 """Every layer's tensors are named before they are looked for: a larger number has no end."""
@@ -173,6 +178,7 @@ def plan_tensors(
         ModelError: names the first tensor that is missing or misshapen, expected and found.
     """
     turned = dict(axes or {})
+    _check_present(checkpoint, [prefix + name for name in shapes])
     for name, expected in shapes.items():
         place = checkpoint.tensors.get(prefix + name)
         if place is None:
@@ -187,12 +193,31 @@ def plan_tensors(
             raise ModelError(
                 f"{place.path}: expected tensor `{prefix}{name}` {list(stored)} in "
                 f"F32, F16 or BF16, found {list(place.shape)} in {place.dtype}",
-                hint="config.json and weights do not belong together, or the weights are "
-                "quantised in a way that is not known here",
+                hint=_hint(checkpoint, place.dtype),
             )
         if found:
             turned[name] = found
     return TowerPlan(settings, {name: prefix + name for name in shapes}, shapes, turned)
+
+
+def _hint(checkpoint: Checkpoint, dtype: str) -> str:
+    """What may be wrong with a tensor that does not fit."""
+    if dtype in FLOAT_DTYPES:
+        return "config.json and weights do not belong together"
+    rules = checkpoint.config.get("quantization") or checkpoint.config.get("quantization_config")
+    told = f"; config.json says {json.dumps(rules)[:_SHOWN_LETTERS]}" if rules else ""
+    return (
+        "known are plain weights, and MLX's affine quantisation with 2, 4 or 8 bits whose "
+        f"`.scales` and `.biases` fit{told}"
+    )
+
+
+def _check_present(checkpoint: Checkpoint, names: Iterable[str]) -> None:
+    """Say all at once which files a half download lacks."""
+    places = ((name, checkpoint.tensors.get(name)) for name in names)
+    missing = [(name, place) for name, place in places if place and place.missing]
+    if missing:
+        raise missing_weights(missing)
 
 
 def join_plans(settings: Mapping[str, Any], *plans: TowerPlan) -> TowerPlan:
