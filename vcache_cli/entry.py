@@ -78,6 +78,19 @@ class Entry:
         """Bytes of all tensors."""
         return sum(tensor.size_bytes for tensor in self.tensors.values())
 
+    @property
+    def parts(self) -> dict[str, Tensor]:
+        """The tensors that a file of the entry holds: levels and their table apart."""
+        held: dict[str, Tensor] = {}
+        for name, tensor in self.tensors.items():
+            held |= tensor.parts(name)
+        return held
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of all `parts`: what a file of the entry takes, its header aside."""
+        return sum(part.size_bytes for part in self.parts.values())
+
     def numpy(self, name: str) -> NDArray[Any]:
         """Tensor `name` as numpy; bfloat16 widened to float32.
 

@@ -168,13 +168,20 @@ class LevelTable:
         import numpy as np
 
         shape, axis = levels.shape, self.channel_axis
-        before, after = shape[:axis], shape[axis + 1 :]
-        split = (*before, -1, len(self.values), self.channel_stride, *after)
+        turn = len(self.values) * self.channel_stride
+        split = (
+            *shape[:axis],
+            shape[axis] // turn,
+            len(self.values),
+            self.channel_stride,
+            *shape[axis + 1 :],
+        )
         apart = np.moveaxis(levels.reshape(split), axis + 1, 0)
-        expanded = np.empty(levels.shape, np.float32)
+        expanded = np.empty(shape, np.float32)
         places = np.moveaxis(expanded.reshape(split), axis + 1, 0)
         for values, place, channel in zip(self.values, places, apart, strict=True):
-            place[...] = values[channel]
+            # `clip` needs no look at each level; none is outside the table.
+            place[...] = np.take(values, channel, mode="clip")
         return expanded
 
 

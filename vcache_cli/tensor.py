@@ -80,6 +80,10 @@ class Tensor:
         """Bytes of the elements."""
         return self.data.nbytes if isinstance(self.data, memoryview) else len(self.data)
 
+    def parts(self, name: str) -> dict[str, Tensor]:
+        """What a file holds where an entry has this tensor under `name`: itself."""
+        return {name: self}
+
     def bits(self) -> NDArray[Any]:
         """The elements as a read-only numpy array; bfloat16 as its uint16 bits."""
         array = _array_class()(self.shape, _numpy_dtype(self.dtype), self.data)

@@ -1,4 +1,4 @@
-"""Make the golden entry: a file of format 1, which every later version must read.
+"""Make the golden entries: files of formats 1 and 2, which every later version must read.
 
     python -m tests.golden.make_golden --update-golden
 
@@ -8,18 +8,21 @@ Never run it to make a test pass: a difference means that old stores would be re
 from __future__ import annotations
 
 import argparse
+import struct
 from pathlib import Path
 
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.items import Kind, Stage
+from vcache_cli.levels import LevelTensor
 from vcache_cli.store.writer import pack_entry
 from vcache_cli.targets import NativeLayout, native_key
 from vcache_cli.tensor import Tensor
 
-__all__ = ["GOLDEN", "golden_bytes", "golden_entry"]
+__all__ = ["GOLDEN", "GOLDEN_LEVELS", "golden_bytes", "golden_entry", "golden_levels"]
 
 GOLDEN = Path(__file__).with_name("native-1.safetensors")
+GOLDEN_LEVELS = Path(__file__).with_name("native-2.safetensors")
 
 
 def golden_entry() -> Entry:
@@ -52,17 +55,34 @@ def golden_entry() -> Entry:
     return Entry(key, Stage.FEATURES, tensors, provenance)
 
 
-def golden_bytes() -> bytes:
+def golden_levels() -> Entry:
+    """Pixels as levels: two patches of three channels, two neighbours each, and their grid."""
+    recipe = {"family": "qwen2_vl", "settings": {"patch_size": 1, "temporal_patch_size": 2}}
+    source = digest_bytes(b"golden source")
+    provenance = Provenance(source, recipe, kind=Kind.IMAGE, created="2026-01-02T03:04:05Z")
+    values = b"".join(
+        struct.pack("<f", level / 256 - channel) for channel in range(3) for level in range(256)
+    )
+    levels = Tensor("U8", (2, 6), bytes((0, 1, 2, 3, 254, 255, 128, 127, 9, 8, 7, 6)))
+    table = Tensor("F32", (3, 256), values)
+    grid = Tensor("I64", (3,), b"".join(n.to_bytes(8, "little") for n in (1, 1, 2)))
+    pixels = LevelTensor(levels, table, axis=1, stride=2)
+    key = native_key(Stage.PIXELS, source, digest_json(recipe))
+    return Entry(key, Stage.PIXELS, {"pixel_values": pixels, "image_grid_thw": grid}, provenance)
+
+
+def golden_bytes(entry: Entry) -> bytes:
     """What the present code writes."""
-    return b"".join(bytes(part) for part in pack_entry(golden_entry(), NativeLayout()).parts)
+    return b"".join(bytes(part) for part in pack_entry(entry, NativeLayout()).parts)
 
 
 def main() -> None:
-    """Write the file where that was asked for by name."""
+    """Write the files where that was asked for by name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update-golden", action="store_true", required=True)
     parser.parse_args()
-    GOLDEN.write_bytes(golden_bytes())
+    GOLDEN.write_bytes(golden_bytes(golden_entry()))
+    GOLDEN_LEVELS.write_bytes(golden_bytes(golden_levels()))
 
 
 if __name__ == "__main__":

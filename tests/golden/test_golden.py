@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from safetensors import safe_open
 
-from tests.golden.make_golden import GOLDEN, golden_bytes, golden_entry
+from tests.golden.make_golden import (
+    GOLDEN,
+    GOLDEN_LEVELS,
+    golden_bytes,
+    golden_entry,
+    golden_levels,
+)
 from tests.store.care import make_store
 from vcache_cli.store import DiskStore
 
@@ -28,9 +35,27 @@ def test_the_golden_entry_is_read(tmp_path: Path) -> None:
         assert (got.dtype, got.shape, got.data) == (tensor.dtype, tensor.shape, tensor.data)
 
 
+def test_the_golden_levels_are_read_as_pixels(tmp_path: Path) -> None:
+    root, wanted = make_store(tmp_path / "store"), golden_levels()
+    path = root.path / root.layout.path_of(wanted.key)
+    path.parent.mkdir()
+    path.write_bytes(GOLDEN_LEVELS.read_bytes())
+    found = DiskStore(root).get(wanted.key)
+    assert found is not None
+    assert sorted(found.tensors) == ["image_grid_thw", "pixel_values"]
+    assert found.tensors["pixel_values"].dtype == "F32"
+    assert found.numpy("pixel_values").dtype == np.float32
+    assert (found.numpy("pixel_values") * 256).tolist() == [
+        [0, 1, 2 - 256, 3 - 256, 254 - 512, 255 - 512],
+        [128, 127, 9 - 256, 8 - 256, 7 - 512, 6 - 512],
+    ]
+    assert found.numpy("image_grid_thw").tolist() == [1, 1, 2]
+
+
 def test_the_golden_entry_is_written_the_same() -> None:
     assert golden_entry().key == KEY
-    assert golden_bytes() == GOLDEN.read_bytes()
+    assert golden_bytes(golden_entry()) == GOLDEN.read_bytes()
+    assert golden_bytes(golden_levels()) == GOLDEN_LEVELS.read_bytes()
 
 
 def test_the_reference_library_reads_the_golden_entry() -> None:
@@ -39,3 +64,12 @@ def test_the_reference_library_reads_the_golden_entry() -> None:
         assert file.get_tensor("pooled").tolist() == [1.0, -2.0]
         assert file.get_tensor("image_grid_thw").tolist() == [[1, 2, 3]]
         assert file.metadata()["vcache.format"] == "1"
+
+
+def test_the_reference_library_reads_the_golden_levels() -> None:
+    with safe_open(GOLDEN_LEVELS, "np") as file:
+        assert list(file.keys()) == ["image_grid_thw", "pixel_values", "pixel_values.lut"]
+        assert file.get_tensor("pixel_values").dtype == "u1"
+        assert file.metadata()["vcache.format"] == "2"
+        assert file.metadata()["vcache.channel_axis"] == "1"
+        assert file.metadata()["vcache.channel_stride"] == "2"

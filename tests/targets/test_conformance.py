@@ -12,6 +12,7 @@ import pytest
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.items import Features, Frames, Kind, Pixels, Stage
+from vcache_cli.levels import LevelTensor
 from vcache_cli.protocols import Evidence, Target
 from vcache_cli.recipe import EncoderRecipe, Recipe
 from vcache_cli.targets import NativeTarget, OmlxTarget, VllmEcTarget, native_key
@@ -33,8 +34,10 @@ PIXELS = replace(FEATURES, stage=Stage.PIXELS, encoder=None)
 
 
 def native_entries() -> list[Entry]:
-    """One that says everything, one that says the least, one without elements."""
+    """One that says everything, one that says the least, levels, one without elements."""
     tensor = Tensor.from_numpy(ROWS, "BF16")
+    table = Tensor("F32", (2, 256), bytes(range(256)) * 8)
+    levels = LevelTensor(Tensor("U8", (4, 8), bytes(range(32))), table, axis=1, stride=2)
     known = Provenance(
         digest_bytes(b"one"),
         FEATURES.as_json(),
@@ -48,6 +51,7 @@ def native_entries() -> list[Entry]:
     return [
         native_entry(Stage.FEATURES, known, {"features": tensor, "pooled": tensor}),
         native_entry(Stage.PIXELS, least, {"pixel_values": Tensor.from_numpy(ROWS)}),
+        native_entry(Stage.PIXELS, known, {"pixel_values": levels}),
         native_entry(Stage.FEATURES, least, {"features": Tensor("F32", (0, 8), b"")}),
     ]
 

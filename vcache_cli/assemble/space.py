@@ -79,7 +79,7 @@ class PruningWriter:
     def _put(self, entry: Entry) -> int:
         if self.budget is None:
             return self.store.put(entry)
-        size_bytes = entry.size_bytes + _HEADER_BYTES
+        size_bytes = entry.file_bytes + _HEADER_BYTES
         self.budget.reserve(size_bytes)
         written_bytes = 0
         try:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vcache_cli.entry import Entry, Provenance, creation_time
 from vcache_cli.errors import EncodeError
+from vcache_cli.items import Pixels
 from vcache_cli.outcome import Outcome
-from vcache_cli.protocols import GroupTarget
+from vcache_cli.protocols import GroupTarget, LevelTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
     from concurrent.futures import Future
 
-    from vcache_cli.items import Features, Pixels
+    from vcache_cli.items import Features
     from vcache_cli.pipeline.prepare import Prepared
     from vcache_cli.protocols import Encoder, WarmTarget
     from vcache_cli.recipe import Recipe
@@ -173,8 +174,11 @@ class EncodeBatch:
         return replace(written, future=future)
 
     def _tensors(self, value: Values) -> dict[str, Tensor]:
+        first = value[0]
+        if isinstance(first, Pixels) and first.tables and isinstance(self.target, LevelTarget):
+            return self.target.level_tensors(self.recipe, first)
         if len(value) == 1:
-            return self.target.tensors(self.recipe, value[0])
+            return self.target.tensors(self.recipe, first)
         if not isinstance(self.target, GroupTarget):
             raise TypeError(f"target `{self.target.name}` has no entries of groups")
         return self.target.group_tensors(self.recipe, value)

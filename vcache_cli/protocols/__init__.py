@@ -6,20 +6,23 @@ be plugged in names its entry-point group in its docstring; `registry` finds it 
 
 from __future__ import annotations
 
+from vcache_cli.protocols.capabilities import (
+    Annotator,
+    Bounded,
+    FeatureTarget,
+    GroupTarget,
+    LevelTarget,
+    Numerics,
+    Optioned,
+)
 from vcache_cli.protocols.care import Examiner, ServerFinding, ServerView, StoredFile
 from vcache_cli.protocols.compute import Backend, Encoder, Engine, Session, Tower, TowerPlan
 from vcache_cli.protocols.corpus import Decoder, Family, Preprocessor, Source
 from vcache_cli.protocols.storage import (
-    Annotator,
-    Bounded,
     Evidence,
-    FeatureTarget,
-    GroupTarget,
     KeyFrom,
     Layout,
     Memo,
-    Numerics,
-    Optioned,
     OwnDirectory,
     Seen,
     Target,
@@ -42,6 +45,7 @@ __all__ = [
     "GroupTarget",
     "KeyFrom",
     "Layout",
+    "LevelTarget",
     "Memo",
     "Numerics",
     "Optioned",

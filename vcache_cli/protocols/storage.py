@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from vcache_cli.checkpoint import Checkpoint
     from vcache_cli.entry import Entry
     from vcache_cli.header import HeaderLimits
     from vcache_cli.items import Features, FileStat, Frames, Kind, Pixels
@@ -17,16 +16,10 @@ if TYPE_CHECKING:
     from vcache_cli.tensor import Tensor
 
 __all__ = [
-    "Annotator",
-    "Bounded",
     "Evidence",
-    "FeatureTarget",
-    "GroupTarget",
     "KeyFrom",
     "Layout",
     "Memo",
-    "Numerics",
-    "Optioned",
     "OwnDirectory",
     "Seen",
     "Target",
@@ -180,81 +173,6 @@ class WarmTarget(Target, Protocol):
 
     def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:
         """The tensors to store, by the consumer's names and in the recipe's stored dtype."""
-        ...
-
-
-@runtime_checkable
-class GroupTarget(WarmTarget, Protocol):
-    """A target that can also hold the ordered pictures of one request as one entry."""
-
-    def group_tensors(
-        self, recipe: Recipe, values: Sequence[Pixels | Features]
-    ) -> dict[str, Tensor]:
-        """As `tensors`, of a request's pictures in order."""
-        ...
-
-
-@runtime_checkable
-class Annotator(Protocol):
-    """A target whose files say more of a picture than its tensors. A capability of `Target`."""
-
-    def metadata(self, recipe: Recipe, evidence: Evidence) -> Mapping[str, str]:
-        """Fields of the file by the consumer's names; `evidence` is complete."""
-        ...
-
-
-@runtime_checkable
-class Optioned(Protocol):
-    """A target whose keys depend on more than recipe and picture. A capability of `Target`."""
-
-    def options(self, given: Mapping[str, Any], checkpoint: Checkpoint) -> Mapping[str, Any]:
-        """The recipe's `target_options`, JSON values, defaults filled in.
-
-        Args:
-            given: what the caller chose, by name; ``groups`` is ``also`` or ``only`` where
-                requests are warmed whole.
-            checkpoint: of the model that the server loads.
-
-        Raises:
-            UsageError: an option that makes no sense.
-            ModelError: a model whose features the server does not look up.
-            RefusedError: entries that would harm the server.
-        """
-        ...
-
-
-@runtime_checkable
-class Bounded(Protocol):
-    """A target whose server deletes entries once a store is full. A capability of `Target`."""
-
-    @property
-    def max_store_bytes(self) -> int:
-        """The most that a warm may fill a store to."""
-        ...
-
-    @property
-    def note(self) -> str:
-        """What a user has to do, after a warm, before the server sees it; empty: nothing."""
-        ...
-
-
-@runtime_checkable
-class FeatureTarget(Protocol):
-    """A target that holds features and no pixels. A capability of `Target`."""
-
-    @property
-    def output(self) -> str:
-        """The output of a tower that the server takes: ``projected`` or ``hidden``."""
-        ...
-
-
-@runtime_checkable
-class Numerics(Protocol):
-    """A target that wants features of one backend's numerics. A capability of `Target`."""
-
-    @property
-    def backend(self) -> str:
-        """Taken where the caller names none."""
         ...
 
 

@@ -166,8 +166,9 @@ class Index(IndexFile):
             return
         if facts.size_bytes != size_bytes:
             return  # someone has replaced it since
-        order = canonical_order({name: each.dtype for name, each in entry.tensors.items()})
-        tensors = [(name, entry.tensors[name]) for name in order]
+        parts = entry.parts  # as a scan of the file would find them
+        order = canonical_order({name: each.dtype for name, each in parts.items()})
+        tensors = [(name, parts[name]) for name in order]
         shapes = (TensorShape(name, each.dtype, each.shape) for name, each in tensors)
         self.add(row_of(facts, entry, shapes))
 

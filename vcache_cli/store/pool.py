@@ -107,7 +107,7 @@ class EntryWriter:
         The future gives the bytes written once the entry is durable, or raises what
         `DiskStore.put` raises.
         """
-        size_bytes = entry.size_bytes
+        size_bytes = entry.file_bytes
         self._gate.enter(size_bytes)
         done = self._pool.submit(self._write, entry)
         done.add_done_callback(lambda _: self._gate.leave(size_bytes))

@@ -206,9 +206,10 @@ def _second_opinion(path: str, entry: Entry) -> str | None:
         tensors = dict(deserialize(data))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         return f"safetensors refuses it: {error}"
-    if tensors.keys() != entry.tensors.keys():
+    parts = entry.parts
+    if tensors.keys() != parts.keys():
         return f"safetensors finds the tensors {sorted(tensors)}"
-    for name, ours in entry.tensors.items():
+    for name, ours in parts.items():
         theirs = tensors[name]
         if (ours.dtype, list(ours.shape)) != (theirs["dtype"], theirs["shape"]):
             return f"safetensors finds {name} {theirs['dtype']}{theirs['shape']}"

@@ -15,16 +15,20 @@ from vcache_cli.entry import Entry, Provenance, creation_time
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import HeaderLimits
 from vcache_cli.items import Features, Kind, Pixels, Stage, display_path
+from vcache_cli.levels import LevelTensor
+from vcache_cli.targets.native_levels import AXIS_FIELD, STRIDE_FIELD, level_fields, with_levels
 from vcache_cli.targets.values import stored
+from vcache_cli.tensor import Tensor
 
 if TYPE_CHECKING:
     from vcache_cli.protocols import Evidence, KeyFrom, Unit
     from vcache_cli.recipe import Recipe
-    from vcache_cli.tensor import Tensor
 
 __all__ = ["NativeLayout", "NativeTarget", "native_key"]
 
 _FORMAT: Final = "1"
+_LEVELS_FORMAT: Final = "2"
+"""Of entries with levels and tables: a reader that knows none must not take levels for pixels."""
 _PATH: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.safetensors")
 _MAX_COUNT_DIGITS: Final = 18
 _STAGES: Final = {stage.value: stage for stage in Stage}
@@ -93,7 +97,7 @@ class NativeLayout:
         return match[2] if match else None
 
     def pack(self, entry: Entry) -> tuple[dict[str, str], Mapping[str, Tensor]]:
-        """Provenance as metadata, every value text; the tensors as they are.
+        """Provenance as metadata, every value text; the tensors as they are, levels with tables.
 
         An entry without `created` gets the present time, or SOURCE_DATE_EPOCH.
 
@@ -104,8 +108,10 @@ class NativeLayout:
         if known.source_sha256 is None:
             raise InvalidEntryError("a native entry needs the digest of its source")
         recipe = canonical_json(known.recipe)
+        levels = level_fields(entry.tensors)
         fields = {
-            "format": _FORMAT,
+            **levels,
+            "format": _LEVELS_FORMAT if levels else _FORMAT,
             "key": entry.key,
             "stage": entry.stage.value,
             "source_sha256": known.source_sha256,
@@ -119,7 +125,7 @@ class NativeLayout:
             "versions": canonical_json(known.versions).decode("ascii") if known.versions else None,
         }
         metadata = {f"vcache.{name}": value for name, value in fields.items() if value is not None}
-        return metadata, entry.tensors
+        return metadata, entry.parts if levels else entry.tensors
 
     def unpack(
         self, path: str, metadata: Mapping[str, str], tensors: Mapping[str, Tensor]
@@ -138,8 +144,12 @@ class NativeLayout:
             version = metadata["vcache.format"]
         except KeyError as error:
             raise InvalidEntryError(f"metadata has no valid {error}") from error
-        if version != _FORMAT:
-            raise InvalidEntryError(f"entry format {_FORMAT} expected, found {version[:16]!r}")
+        if version == _LEVELS_FORMAT:
+            tensors = _with_levels(stage, metadata, tensors)
+        elif version != _FORMAT:
+            raise InvalidEntryError(
+                f"entry format {_FORMAT} or {_LEVELS_FORMAT} expected, found {version[:16]!r}"
+            )
         if key != _key(stage_name, source_sha256, recipe_sha256):
             raise _mismatch("the key is not that of its stage, source and recipe")
         if path != f"{key[:2]}/{key}.safetensors":
@@ -176,13 +186,33 @@ class NativeTarget:
         Raises:
             EncodeError: a feature that is infinite in that dtype.
         """
+        if isinstance(value, Pixels) and value.tables:
+            return self.level_tensors(recipe, value)
         dtype = recipe.encoder.stored_dtype if recipe.encoder else None
         return {name: stored(name, array, dtype) for name, array in value.tensors.items()}
+
+    def level_tensors(self, recipe: Recipe, pixels: Pixels) -> dict[str, Tensor]:
+        """As `tensors`; what has a table is written as levels, and read as what they stand for."""
+        return {
+            name: LevelTensor.of(array, pixels.tables[name])
+            if name in pixels.tables
+            else Tensor.from_numpy(array)
+            for name, array in pixels.tensors.items()
+        }
 
 
 _LIMITS: Final = HeaderLimits()
 _HEX: Final = "0123456789abcdef"
 _SHARDS: Final = tuple(f"{number:02x}" for number in range(256))
+
+
+def _with_levels(
+    stage: Stage, metadata: Mapping[str, str], tensors: Mapping[str, Tensor]
+) -> Mapping[str, Tensor]:
+    if stage is not Stage.PIXELS:
+        raise InvalidEntryError(f"entries of stage `{stage.value}` have no levels")
+    axis, stride = (metadata.get(f"vcache.{name}") for name in (AXIS_FIELD, STRIDE_FIELD))
+    return with_levels(axis, stride, tensors, max_bytes=_LIMITS.max_file_bytes)
 
 
 def _mismatch(message: str) -> InvalidEntryError:

@@ -1,0 +1,113 @@
+"""Capabilities of targets: what some consumers want, and others know nothing of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from vcache_cli.protocols.storage import WarmTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.items import Features, Pixels
+    from vcache_cli.protocols.storage import Evidence
+    from vcache_cli.recipe import Recipe
+    from vcache_cli.tensor import Tensor
+
+__all__ = [
+    "Annotator",
+    "Bounded",
+    "FeatureTarget",
+    "GroupTarget",
+    "LevelTarget",
+    "Numerics",
+    "Optioned",
+]
+
+
+@runtime_checkable
+class LevelTarget(Protocol):
+    """A target that also keeps pixels as uint8 levels with their tables.
+
+    A capability of `Target`; its key needs no pixels.
+    """
+
+    def level_tensors(self, recipe: Recipe, pixels: Pixels) -> dict[str, Tensor]:
+        """As `WarmTarget.tensors`, of pixels that `Preprocessor.compact` gave."""
+        ...
+
+
+@runtime_checkable
+class GroupTarget(WarmTarget, Protocol):
+    """A target that can also hold the ordered pictures of one request as one entry."""
+
+    def group_tensors(
+        self, recipe: Recipe, values: Sequence[Pixels | Features]
+    ) -> dict[str, Tensor]:
+        """As `tensors`, of a request's pictures in order."""
+        ...
+
+
+@runtime_checkable
+class Annotator(Protocol):
+    """A target whose files say more of a picture than its tensors. A capability of `Target`."""
+
+    def metadata(self, recipe: Recipe, evidence: Evidence) -> Mapping[str, str]:
+        """Fields of the file by the consumer's names; `evidence` is complete."""
+        ...
+
+
+@runtime_checkable
+class Optioned(Protocol):
+    """A target whose keys depend on more than recipe and picture. A capability of `Target`."""
+
+    def options(self, given: Mapping[str, Any], checkpoint: Checkpoint) -> Mapping[str, Any]:
+        """The recipe's `target_options`, JSON values, defaults filled in.
+
+        Args:
+            given: what the caller chose, by name; ``groups`` is ``also`` or ``only`` where
+                requests are warmed whole.
+            checkpoint: of the model that the server loads.
+
+        Raises:
+            UsageError: an option that makes no sense.
+            ModelError: a model whose features the server does not look up.
+            RefusedError: entries that would harm the server.
+        """
+        ...
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A target whose server deletes entries once a store is full. A capability of `Target`."""
+
+    @property
+    def max_store_bytes(self) -> int:
+        """The most that a warm may fill a store to."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """What a user has to do, after a warm, before the server sees it; empty: nothing."""
+        ...
+
+
+@runtime_checkable
+class FeatureTarget(Protocol):
+    """A target that holds features and no pixels. A capability of `Target`."""
+
+    @property
+    def output(self) -> str:
+        """The output of a tower that the server takes: ``projected`` or ``hidden``."""
+        ...
+
+
+@runtime_checkable
+class Numerics(Protocol):
+    """A target that wants features of one backend's numerics. A capability of `Target`."""
+
+    @property
+    def backend(self) -> str:
+        """Taken where the caller names none."""
+        ...
