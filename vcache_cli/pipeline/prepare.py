@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.errors import EncodeError, ItemError, MediaError
-from vcache_cli.items import Group, Kind
+from vcache_cli.items import Group, Kind, Stage
 from vcache_cli.media import claims_media, describe, notice_text, read_if
 from vcache_cli.outcome import Failure, Notice, Outcome, Status
 from vcache_cli.pipeline.trace import Trace
-from vcache_cli.protocols import Annotator, Evidence
+from vcache_cli.protocols import Annotator, Evidence, LevelTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -131,7 +131,13 @@ class PrepareItem:
         if evidence.frames is None:
             raise TypeError("a picture was not decoded")
         with trace.step("preprocess"):
-            return replace(evidence, pixels=self.preprocessor(evidence.frames))
+            make = self.preprocessor.compact if self._takes_levels else self.preprocessor
+            return replace(evidence, pixels=make(evidence.frames))
+
+    @property
+    def _takes_levels(self) -> bool:
+        """True where pixels end in the store, as levels; an encoder takes none such."""
+        return self.recipe.stage is Stage.PIXELS and isinstance(self.target, LevelTarget)
 
     def _prepared(self, trace: Trace, evidence: Evidence) -> Prepared | Outcome:
         pixels = tuple(each.pixels for each in evidence.pictures if each.pixels)
