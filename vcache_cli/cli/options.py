@@ -40,6 +40,7 @@ __all__ = [
     "StoreOption",
     "StoreTargetOption",
     "TargetOption",
+    "TrustRemoteCodeOption",
     "VerboseOption",
     "WorkersOption",
     "YesOption",
@@ -127,7 +128,7 @@ BackendOption = Annotated[
     option(
         "--backend",
         metavar="NAME",
-        about="What encodes: numpy, mlx or torch.",
+        about="What encodes: numpy, mlx, torch, or mlx-vlm (its own models).",
         default="the fastest here",
     ),
 ]
@@ -203,6 +204,10 @@ RetryErrorsOption = Annotated[
     option(
         "--retry-errors", about="Try again what failed in an earlier run and did not change since."
     ),
+]
+TrustRemoteCodeOption = Annotated[
+    bool,
+    option("--trust-remote-code", about="Run code that the checkpoint brings along, if it does."),
 ]
 ShardOption = Annotated[
     str | None, option("--shard", metavar="I/N", about="Only the I-th of N parts of the sources.")

@@ -60,7 +60,7 @@ def request(given: Mapping[str, Any]) -> Request:
         shard=parsed("--shard", shard, expected="I/N, with I from 1 to N", parse=parse_shard),
         limit=parsed("--limit", limit, expected=a_number, parse=parse_count),
     )
-    options = _options(settings, given, retry_errors=bool(given.get("retry_errors")))
+    options = _options(settings, given)
     return Request(named, settings.model, settings.store, options)
 
 
@@ -77,7 +77,7 @@ def _target_options(settings: Settings, given: Mapping[str, Any]) -> dict[str, A
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _options(settings: Settings, given: Mapping[str, Any], *, retry_errors: bool) -> WarmOptions:
+def _options(settings: Settings, given: Mapping[str, Any]) -> WarmOptions:
     from vcache_cli.assemble import WarmOptions
     from vcache_cli.items import Stage
 
@@ -93,9 +93,10 @@ def _options(settings: Settings, given: Mapping[str, Any], *, retry_errors: bool
         batch_size=settings.batch_size,
         on_error=settings.on_error,
         max_errors=settings.max_errors,
-        retry_errors=retry_errors,
+        retry_errors=bool(given.get("retry_errors")),
         max_size_bytes=settings.max_size,
         min_free_bytes=settings.min_free,
         on_full=settings.on_full,
         grace_seconds=settings.grace,
+        trust_remote_code=bool(given.get("trust_remote_code")),
     )

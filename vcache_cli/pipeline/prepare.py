@@ -10,7 +10,7 @@ from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.errors import EncodeError, ItemError, MediaError
 from vcache_cli.items import Group, Kind, Stage
 from vcache_cli.media import claims_media, describe, notice_text, read_if
-from vcache_cli.outcome import Failure, Notice, Outcome, Status
+from vcache_cli.outcome import Failure, Foreseen, Notice, Outcome, Status
 from vcache_cli.pipeline.trace import Trace
 from vcache_cli.protocols import Annotator, Evidence, LevelTarget
 
@@ -86,8 +86,8 @@ class PrepareItem:
             data = self._read(item, trace)
         if data is None or trace.source_sha256 is None:
             return self._end_unread(item, trace)
-        evidence = Evidence(trace.source_sha256)
-        found = self._settle("digest", trace, evidence)
+        evidence = Evidence(trace.source_sha256, processed=self.preprocessor.processed)
+        found = self._settle("digest", trace, evidence, data=data)
         if found:
             return found
         evidence = replace(evidence, frames=self._decode(data, trace))
@@ -103,7 +103,11 @@ class PrepareItem:
         pictures = [self._picture(item, trace) for item in group.items]
         trace.kind, trace.members_sha256 = Kind.IMAGE, tuple(p.source_sha256 for p in pictures)
         trace.source_sha256 = digest_json(list(trace.members_sha256))
-        evidence = Evidence(trace.source_sha256, members=tuple(pictures))
+        evidence = Evidence(
+            trace.source_sha256,
+            members=tuple(pictures),
+            processed=self.preprocessor.processed,
+        )
         found = self._settle("digest", trace, evidence) or self._settle("frames", trace, evidence)
         if found:
             return found
@@ -182,14 +186,36 @@ class PrepareItem:
         trace.notices += tuple(Notice(kind, notice_text(kind)) for kind in frames.warnings)
         return frames
 
-    def _settle(self, step: KeyFrom, trace: Trace, evidence: Evidence) -> Outcome | None:
-        """After the step from which the target's key comes: ask the store."""
+    def _settle(
+        self, step: KeyFrom, trace: Trace, evidence: Evidence, *, data: bytes = b""
+    ) -> Outcome | None:
+        """After the step from which the target's key comes: ask the store.
+
+        Raises:
+            MediaError, EncodeError: it is not there, only its key was wanted, and by its header
+                it could not be made.
+        """
         if self.target.key_from != step:
             return None
         trace.key = self.target.key(self.recipe, evidence)
         if self.present(trace.key):
             return trace.end(Status.PRESENT)
-        return trace.end(Status.SKIPPED, NOT_STORED) if self.only_key else None
+        if not self.only_key:
+            return None
+        self._foresee(trace, evidence, data)
+        return trace.end(Status.SKIPPED, NOT_STORED)
+
+    def _foresee(self, trace: Trace, evidence: Evidence, data: bytes) -> None:
+        """Tokens and bytes that would come of it; nothing more is decoded for that."""
+        with trace.step("decode"):
+            frames = [each.frames for each in evidence.pictures if each.frames is not None]
+            sizes = [(each.width, each.height) for each in frames] or [self.decoder.measure(data)]
+        with trace.step("preprocess"):
+            made, compact = self.preprocessor, self._takes_levels
+            trace.foreseen = Foreseen(
+                sum(made.num_tokens(width, height) for width, height in sizes),
+                sum(made.pixel_bytes(width, height, compact=compact) for width, height in sizes),
+            )
 
 
 @contextmanager

@@ -33,6 +33,7 @@ def check(
     stage: opt.StageOption = None,
     profile: opt.ProfileOption = None,
     backend: opt.BackendOption = None,
+    trust_remote_code: opt.TrustRemoteCodeOption = False,
     dtype: opt.DtypeOption = None,
     compute_dtype: opt.ComputeDtypeOption = None,
     workers: opt.WorkersOption = None,

@@ -32,6 +32,7 @@ def key(
     stage: opt.StageOption = None,
     profile: opt.ProfileOption = None,
     backend: opt.BackendOption = None,
+    trust_remote_code: opt.TrustRemoteCodeOption = False,
     dtype: opt.DtypeOption = None,
     compute_dtype: opt.ComputeDtypeOption = None,
     groups: target_opt.GroupsOption = None,

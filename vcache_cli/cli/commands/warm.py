@@ -29,6 +29,7 @@ def warm(
     stage: opt.StageOption = None,
     profile: opt.ProfileOption = None,
     backend: opt.BackendOption = None,
+    trust_remote_code: opt.TrustRemoteCodeOption = False,
     dtype: opt.DtypeOption = None,
     compute_dtype: opt.ComputeDtypeOption = None,
     workers: opt.WorkersOption = None,

@@ -1,0 +1,73 @@
+"""`vcache serve-mlx-vlm`: mlx-vlm's own server, with the store behind its feature cache."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from vcache_cli.cli import options as opt
+from vcache_cli.cli.errors import Terminated
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.text import count
+
+if TYPE_CHECKING:
+    from vcache_cli.integrations.mlx_vlm import PersistentVisionFeatureCache
+
+__all__ = ["serve_mlx_vlm"]
+
+
+def serve_mlx_vlm(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- ARGS...",
+            show_default=False,
+            help="What follows `--` goes to the server as it is.",
+        ),
+    ] = None,
+    *,
+    model: opt.ModelOption = None,
+    store: opt.StoreOption = None,
+    quiet: opt.QuietOption = False,
+) -> int:
+    """Start mlx-vlm's server with a store behind its feature cache.
+
+    What `vcache warm --target mlx-vlm` stored is found at the first request, for every model that
+    takes cached features, and what the server computes is stored. The server listens on this
+    machine alone unless `--host` follows `--`.
+    """
+    from vcache_cli.integrations.mlx_vlm_server import serve
+
+    settings = opt.settings_for(store=store, model=model)
+    output = Output(json=False, quiet=quiet)
+    preload = ["--model", settings.model] if settings.model else []
+
+    def tell(cache: PersistentVisionFeatureCache) -> None:
+        counts = cache.counts
+        hits = counts.memory_hits + counts.store_hits
+        output.say(
+            f"{count(hits + counts.misses, 'lookup')}: {counts.store_hits:,} from the store, "
+            f"{counts.memory_hits:,} from memory, {counts.misses:,} computed, "
+            f"hit rate {counts.hit_rate:.0%}"
+        )
+
+    code = 0
+    try:
+        serve(settings.store, [*preload, *(arguments or [])], told=tell)
+    except KeyboardInterrupt:
+        code = 130
+    except Terminated:
+        code = 143
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End now, everything written: MLX aborts a process that has served, its threads unfinished."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)

@@ -1,0 +1,226 @@
+"""A drop-in for mlx-vlm's `VisionFeatureCache` whose entries outlive the process.
+
+::
+
+    from mlx_vlm import generate, load
+    from vcache_cli.integrations.mlx_vlm import PersistentVisionFeatureCache
+
+    model, processor = load(path)
+    with PersistentVisionFeatureCache("features", model) as cache:
+        cache.attach()  # so that models which never ask for a cache fill it too
+        generate(model, processor, prompt, image=[picture], vision_cache=cache)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from vcache_cli.encode.mlx_vlm import check_version, fingerprint
+from vcache_cli.errors import InvalidEntryError, VcacheError
+from vcache_cli.integrations.features import from_entry, size_bytes, to_entry
+from vcache_cli.integrations.tap import tap
+from vcache_cli.store import DiskStore, StoreRoot, create_meta
+from vcache_cli.store.lru import ByteLru
+from vcache_cli.targets.mlx_vlm import MlxVlmTarget
+from vcache_cli.targets.mlx_vlm_layout import mlx_vlm_key
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from vcache_cli.store.pool import EntryWriter
+
+__all__ = ["CacheCounts", "PersistentVisionFeatureCache"]
+
+_MEMORY_BYTES: Final = 512 * 1024**2
+_NAMED: Final = "processed:"
+"""How names begin that mlx-vlm makes of content; a path or an address names no content."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheCounts:
+    """What became of the lookups so far."""
+
+    memory_hits: int = 0
+    store_hits: int = 0
+    misses: int = 0
+    puts: int = 0
+    failed_puts: int = 0
+    """Features that are in memory only: the store could not take them."""
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the lookups that hit, 0..1; 0 of none."""
+        hits = self.memory_hits + self.store_hits
+        return hits / (hits + self.misses) if hits + self.misses else 0.0
+
+
+class PersistentVisionFeatureCache:
+    """Memory before a store, by the names that mlx-vlm's `processed_image_key` gives.
+
+    Entries are bound to the weights and settings of the model's vision part, so that several
+    models can share a store. What mlx-vlm names by path or address instead of content is kept in
+    memory alone. `get` misses where anything is odd, and neither it nor `put` ever raises.
+
+    Args:
+        store: a folder, made where there is none; or a store that is open. One that is open for
+            reading only is never written.
+        model: as mlx-vlm loaded it; None where it comes later, by `bind`.
+        memory_bytes: bound on the features held in memory.
+
+    Raises:
+        ModelError: mlx-vlm is missing, or of a series that is not supported.
+        UsageError, NotAStoreError, AccessError, RefusedError: the folder is no store of ours.
+    """
+
+    def __init__(
+        self,
+        store: DiskStore | str | os.PathLike[str],
+        model: Any = None,  # noqa: ANN401  MLX ships no usable types
+        *,
+        memory_bytes: int = _MEMORY_BYTES,
+    ) -> None:
+        self._version = check_version()
+        self._held = contextlib.ExitStack()
+        self._store = store if isinstance(store, DiskStore) else self._open(store)
+        self._memory: ByteLru[str, Any] = ByteLru(capacity_bytes=memory_bytes)
+        self._writer: EntryWriter | None = None
+        with contextlib.suppress(VcacheError):  # open for reading only
+            self._writer = self._held.enter_context(self._store.writer(threads=1))
+        self._lock = threading.Lock()
+        self._counts = CacheCounts()
+        self._model = model
+        self._encoder = ""
+        self._missed = ""
+
+    def _open(self, path: str | os.PathLike[str]) -> DiskStore:
+        target, folder = MlxVlmTarget(), Path(path).absolute()
+        root = StoreRoot(folder, target.layout, create_meta(folder, target=target.name))
+        return self._held.enter_context(DiskStore(root, mode="w"))
+
+    def bind(self, model: Any) -> None:  # noqa: ANN401  as above
+        """From now on, the features are those of `model`; what another made is forgotten."""
+        self.clear()
+        self._model, self._encoder = model, ""
+
+    def attach(self) -> None:
+        """Let the model consult this cache wherever its code does not do so by itself.
+
+        Without it, mlx-vlm looks features up for every model, and keeps them for a few.
+        """
+        tap(self._model, self)
+
+    # --- what mlx-vlm's own cache has ----------------------------------------------------------
+
+    def get(self, image_source: Any) -> Any:  # noqa: ANN401  an array, or a list of arrays
+        """Features as the model merges them: one array, or one for each part; None on a miss."""
+        name = _name(image_source)
+        found, kind = self._memory.get(name), "memory_hits"
+        if found is None:
+            found, kind = self._read(name), "store_hits"
+        if found is not None:
+            self._count(kind)
+        elif name != self._missed:  # else the same request asks again, through `attach`
+            self._count("misses")
+        self._missed = name if found is None else ""
+        return found
+
+    def put(self, image_source: Any, features: Any) -> None:  # noqa: ANN401  as above
+        """Keep features, in memory now and in the store soon."""
+        name = _name(image_source)
+        self._memory.put(name, features, size_bytes(features))
+        if self._writer is None or not self._is_lasting(name):
+            return
+        try:
+            key = mlx_vlm_key(name, self._fingerprint())
+            parts = {"processed": name, "encoder": self._fingerprint()}
+            entry = to_entry(key, features, parts, model=self._label(), version=self._version)
+            self._writer.submit(entry).add_done_callback(
+                lambda done: self._count("failed_puts" if done.exception() else "puts")
+            )
+        except (VcacheError, RuntimeError, TypeError, ValueError):
+            self._count("failed_puts")
+
+    def clear(self) -> None:
+        """Forget what is in memory; the store keeps its entries."""
+        self._memory.clear()
+
+    def __len__(self) -> int:
+        """Features held in memory."""
+        return len(self._memory)
+
+    def __contains__(self, image_source: Any) -> bool:  # noqa: ANN401  as above
+        name = _name(image_source)
+        if name in self._memory:
+            return True
+        return self._is_lasting(name) and self._store.contains(
+            mlx_vlm_key(name, self._fingerprint())
+        )
+
+    # --- beyond it -----------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> CacheCounts:
+        """The counts now."""
+        return self._counts
+
+    def close(self) -> None:
+        """Finish what is being written, and let go of the store if it was opened here."""
+        self._writer = None
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _read(self, name: str) -> Any:  # noqa: ANN401  as above
+        if not self._is_lasting(name):
+            return None
+        entry = self._store.get(mlx_vlm_key(name, self._fingerprint()))
+        if entry is None:
+            return None
+        try:
+            features = from_entry(entry)
+        except (InvalidEntryError, ImportError, MemoryError, RuntimeError, ValueError):
+            return None
+        self._memory.put(name, features, size_bytes(features))
+        return features
+
+    def _is_lasting(self, name: str) -> bool:
+        return self._model is not None and name.startswith(_NAMED)
+
+    def _fingerprint(self) -> str:
+        """Made at the first use, in the thread that asks: the one that has the model."""
+        if not self._encoder:
+            self._encoder = fingerprint(self._model)
+        return self._encoder
+
+    def _label(self) -> str | None:
+        path = getattr(self._model, "model_path", None)
+        return Path(path).name if path else None
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            values = {each: getattr(self._counts, each) for each in CacheCounts.__slots__}
+            self._counts = CacheCounts(**{**values, name: values[name] + 1})
+
+
+def _name(image_source: Any) -> str:  # noqa: ANN401  whatever a caller of mlx-vlm's cache gives
+    """As mlx-vlm's own cache names a source."""
+    if isinstance(image_source, str):
+        return image_source
+    from mlx_vlm.vision_cache import VisionFeatureCache
+
+    return str(VisionFeatureCache()._make_key(image_source))  # noqa: SLF001  it has no other name
