@@ -110,6 +110,22 @@ def test_another_path_or_limit_of_the_server_misses(
     assert Engine(store, "/srv/model", LEAST, MOST, max_side=0).ask(data).hit == "images"
 
 
+def test_a_check_says_why_the_server_would_miss(
+    tmp_path: Path, model: Path, pictures: Path
+) -> None:
+    store, picture = tmp_path / "vision_features", pictures / "exif-1.jpg"
+    assert warm(store, model, picture, "--model-name", "/srv/old").code == 0
+    words = ["check", picture, "-m", model, "--target", "omlx", "-s", store, "--json"]
+    assert vcache(*words, "--model-name", "/srv/old").code == 0
+    missed = vcache(*words, "--model-name", "/srv/new")
+    assert missed.code == 5
+    (cold,) = missed.document["cold_items"]
+    assert "/srv/old" in cold["reason"]
+    assert "/srv/new" in cold["reason"]
+    (never,) = vcache(*words[:1], pictures / "mode-L.png", *words[2:]).document["cold_items"]
+    assert never["reason"] == "no entry under its key"
+
+
 def test_a_whole_request_hits_in_its_order_only(
     tmp_path: Path, model: Path, pictures: Path
 ) -> None:

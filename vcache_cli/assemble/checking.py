@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vcache_cli.assemble.lookup import look_up, open_known
+from vcache_cli.assemble.lookup import look_up
+from vcache_cli.assemble.misses import Misses
 from vcache_cli.assemble.recipes import load_recipe
+from vcache_cli.assemble.stores import open_root
 from vcache_cli.pipeline import CheckReport
+from vcache_cli.store.index import open_index
+from vcache_cli.store.presence import Presence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +30,9 @@ def check_corpus(source: Source, *, store: Path, model: str, options: WarmOption
     """
     loaded = load_recipe(model, options)
     report = CheckReport()
-    with open_known(store) as known:
-        for outcome in look_up(source, loaded, options, known):
-            report.add(outcome)
+    root = open_root(store)
+    with open_index(root) as index:
+        why = Misses(root, index, loaded.recipe.as_json())
+        for outcome in look_up(source, loaded, options, (index, Presence(root))):
+            report.add(outcome, why)
     return report
