@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from samples.make_tiny_llava import make_checkpoint
 from tests.e2e.command import Run, aged, entries, many, vcache
 from vcache_cli.assemble import create_root
 from vcache_cli.digest import digest_json
@@ -195,6 +196,20 @@ def test_entries_without_their_source_or_of_other_models_are_counted(
     run = recompute(filled, tiny_siglip)
     assert run.code == 0
     assert run.document["recomputed"]["not_recomputable"] == {"other_model": 3}
+
+
+def test_a_store_of_several_models_is_verified_model_by_model(
+    hundred: Path, tiny_siglip: Path, tmp_path: Path
+) -> None:
+    """What one model gives, such as projected features, another may not have."""
+    store, llava = tmp_path / "several", make_checkpoint(tmp_path / "llava")
+    for model, limit in ((tiny_siglip, 3), (llava, 4)):
+        vcache("warm", hundred / "pictures", "-m", model, "-s", store, "--limit", limit)
+    for model, ours, others in ((tiny_siglip, 3, 4), (llava, 4, 3)):
+        run = recompute(store, model)
+        assert run.code == 0
+        assert run.document["recomputed"]["within_tolerance"] == ours
+        assert run.document["recomputed"]["not_recomputable"] == {"other_model": others}
 
 
 def test_pixels_are_compared_exactly(hundred: Path, tiny_siglip: Path, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from vcache_cli import media
 from vcache_cli.assemble.drift import recipe_differences, version_differences
 from vcache_cli.assemble.options import DTYPES, WarmOptions
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
+from vcache_cli.assemble.servers import MLX_VLM
+from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.digest import digest_bytes
 from vcache_cli.encode.tolerances import TOLERANCES, compare, tolerance_of
 from vcache_cli.errors import InvalidEntryError, ItemError, ModelError, ReadError, UsageError
@@ -62,6 +64,8 @@ class Recompute:
 
     root: StoreRoot
     model: str
+    label: str
+    """The model's name for people, which entries carry."""
     backend: str | None
     sources: Sources
     compared: int = 0
@@ -74,7 +78,7 @@ class Recompute:
     largest_error: float = 0.0
     """Among those within the tolerance."""
     lowest_cosine: float = 1.0
-    _loaded: dict[str, LoadedRecipe] = field(default_factory=dict)
+    _loaded: dict[str, LoadedRecipe | str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, file: FileFacts) -> tuple[Problem, ...]:
@@ -101,7 +105,7 @@ class Recompute:
             for (compute, stored), each in TOLERANCES.items()
         ]
         return {
-            "model": display_path(self.model),
+            "model": display_path(self.label),
             "recomputed": {
                 "compared": self.compared,
                 "within_tolerance": self.within,
@@ -120,7 +124,9 @@ class Recompute:
     def _examine(self, file: FileFacts, entry: Entry) -> tuple[Problem, ...]:
         loaded = self._load(entry)
         differing = recipe_differences(loaded.recipe.as_json(), entry.recipe)
-        _check_scope(entry, loaded, differing)
+        shares_weights = loaded.encoder is not None and "weights" not in differing
+        if differing and not self._is_ours(entry) and not shares_weights:
+            raise _Skip("other_model")  # it is right to differ
         try:
             difference = self._difference(entry, loaded)
         except _Skip:
@@ -167,17 +173,32 @@ class Recompute:
     def _load(self, entry: Entry) -> LoadedRecipe:
         """The recipe that the entry's choices make with the model and the code of today."""
         choices = _choices(entry, self.backend)
-        name = repr(choices)
+        name = repr((choices, self._is_ours(entry)))
         with self._lock:
             if name not in self._loaded:
-                try:
-                    self._loaded[name] = _load_like(self.model, choices)
-                except UsageError as error:  # a profile or target that is not installed
-                    raise _Skip("not_installed") from error
-            return self._loaded[name]
+                self._loaded[name] = self._tried(choices, entry)
+            loaded = self._loaded[name]
+        if isinstance(loaded, str):
+            raise _Skip(loaded)
+        return loaded
+
+    def _tried(self, choices: WarmOptions, entry: Entry) -> LoadedRecipe | str:
+        """The recipe, or why entries of such choices cannot be computed anew."""
+        try:
+            return _load_like(self.model, choices)
+        except UsageError:  # a profile or target that is not installed
+            return "not_installed"
+        except ModelError:
+            if self._is_ours(entry):
+                raise
+            return "other_model"  # which may give what this one does not
+
+    def _is_ours(self, entry: Entry) -> bool:
+        """Whether people would say that the model made it."""
+        return entry.provenance.model in {None, display_path(self.label)}
 
     def _difference(self, entry: Entry, loaded: LoadedRecipe) -> Difference:
-        data = self._source(entry)
+        data = self._source(entry, loaded)
         try:
             pixels = loaded.preprocessor(media.PillowDecoder(loaded.profile).decode(data))
             value = loaded.encoder.encode([pixels])[0] if loaded.encoder else pixels
@@ -187,9 +208,9 @@ class Recompute:
         anew = {name: tensor.numpy() for name, tensor in tensors.items()}
         return compare(anew, {name: entry.numpy(name) for name in entry.tensors})
 
-    def _source(self, entry: Entry) -> bytes:
-        found = "source_unknown"
-        for path in self.sources.paths(entry):
+    def _source(self, entry: Entry, loaded: LoadedRecipe) -> bytes:
+        found, paths = "source_unknown", self.sources.paths(entry)
+        for path in paths:
             try:
                 data = media.read_item(MediaItem(path), max_bytes=WarmOptions().max_file_bytes)
             except ReadError:
@@ -198,11 +219,17 @@ class Recompute:
             if digest_bytes(data) == entry.provenance.source_sha256:
                 return data
             found = "source_changed"
-        raise _Skip(found)
+        is_group = loaded.target.unit == "group" and len(paths) > 1
+        raise _Skip("group" if is_group else found)
 
 
 def open_recompute(root: StoreRoot, *, model: str, backend: str | None = None) -> Recompute:
-    """What computes the entries of `root` anew with `model`; weights are read at the first use."""
+    """What computes the entries of `root` anew with `model`; weights are read at the first use.
+
+    Raises:
+        ModelError: no such model.
+    """
+    label = open_checkpoint(model).label
     with open_index(root) as index:
         by_key: dict[str, list[str]] = {}
         rows = index.stream("SELECT key, path FROM sources", types=(bytes | str, bytes))
@@ -215,7 +242,7 @@ def open_recompute(root: StoreRoot, *, model: str, backend: str | None = None) -
     sources = Sources(
         *({key: tuple(each) for key, each in one.items()} for one in (by_key, by_digest))
     )
-    return Recompute(root, model, backend, sources)
+    return Recompute(root, model, label, backend, sources)
 
 
 def _load_like(model: str, choices: WarmOptions) -> LoadedRecipe:
@@ -235,25 +262,18 @@ def _choices(entry: Entry, backend: str | None) -> WarmOptions:
             "stage": Stage(entry.stage),
             "target": str(recipe["target"]),
             "profile": str(recipe["profile"]),
-            "backend": backend,
+            "backend": None if backend == MLX_VLM else backend,
             "target_options": dict(recipe.get("target_options") or {}),
         }
         if isinstance(encoder, dict):
+            if encoder["tower"] == MLX_VLM:  # no backend of ours takes its place
+                chosen["backend"] = MLX_VLM
             chosen["output"] = str(encoder["output"])
             chosen["dtype"] = _OPTION_OF[encoder["stored_dtype"]]
             chosen["compute_dtype"] = _OPTION_OF[encoder["compute_dtype"]]
     except (KeyError, TypeError) as error:  # a server's own file says nothing of it
         raise _Skip("no_recipe") from error
     return WarmOptions(**chosen)
-
-
-def _check_scope(entry: Entry, loaded: LoadedRecipe, differing: Mapping[str, list[str]]) -> None:
-    """Nothing is said of the entries of other models, which are right to differ."""
-    label = entry.provenance.model
-    if label is not None and label != display_path(loaded.checkpoint.label):
-        same_weights = loaded.encoder is not None and "weights" not in differing
-        if differing and not same_weights:
-            raise _Skip("other_model")
 
 
 def _versions(loaded: LoadedRecipe) -> dict[str, str]:
