@@ -42,7 +42,7 @@ def test_help_states_the_default_of_every_setting_that_has_one() -> None:
     from vcache_cli.config import SETTINGS
 
     told = {flag: each.help for _, each in parameters() for flag in each.opts}
-    shown = {"min_free": "256MiB", "grace": "10m"}
+    shown = {"min_free": "256MiB", "max_file_size": "256MiB", "grace": "10m"}
     for setting in SETTINGS:
         if setting.default not in {None, False}:
             default = shown.get(setting.name, setting.default)

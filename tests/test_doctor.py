@@ -15,11 +15,13 @@ from vcache_cli.doctor.machine import (
     check_codecs,
     check_open_files,
     check_packages,
+    check_profiles,
     check_python,
     package_versions,
 )
 from vcache_cli.doctor.speed import Backends, check_backends
 from vcache_cli.doctor.store import check_store
+from vcache_cli.profile import Profile
 from vcache_cli.store.create import create_meta
 
 
@@ -39,6 +41,15 @@ def test_whatever_is_not_well_has_a_fix(tmp_path: Path) -> None:
     assert State.OK not in {check.state for check in bad}
     assert all(check.fix for check in bad)
     assert all(check.as_json()["fix"] for check in bad)
+
+
+def test_an_untested_server_package_is_told() -> None:
+    profiles = [Profile("demo-1", 1, "demo", ("1.4",)), Profile("other", 1, "other", ("2",))]
+    assert check_profiles(profiles, {"demo": "1.4.7"}).state is State.OK
+    strange = check_profiles(profiles, {"demo": "1.5.0"})
+    assert strange.state is State.WARN
+    assert "1.5.0 is installed" in strange.message
+    assert "--force-profile" in strange.fix
 
 
 def test_this_machine_can_run_the_tests() -> None:

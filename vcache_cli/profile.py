@@ -29,3 +29,13 @@ class Profile:
     max_side: int | None = None
     """Longest side, pixels, to which a larger picture is brought before the EXIF orientation
     is applied, as oMLX does it; None: no such step."""
+
+    def covers(self, version: str) -> bool:
+        """True where `version` of the package is one of `versions`, or a patch of one.
+
+        >>> Profile("p", 1, "x", ("5.24",)).covers("5.24.1")
+        True
+        >>> Profile("p", 1, "x", ("5.24",)).covers("5.240")
+        False
+        """
+        return any(f"{version}.".startswith(f"{known}.") for known in self.versions)

@@ -29,6 +29,8 @@ class WarmOptions:
     stage: Stage = Stage.FEATURES
     target: str = "native"
     profile: str = "transformers-pil-5"
+    force_profile: bool = False
+    """Follow the profile although the installed server package is of another version."""
     target_options: Mapping[str, Any] = field(default_factory=dict)
     """What only some targets take: ``model_name``, ``max_side``, ``allow_lossy``,
     ``omlx_version``; and ``groups``: ``also`` or ``only`` where requests are warmed whole."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli import media, registry
 from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
+from vcache_cli.assemble.releases import check_release
 from vcache_cli.assemble.servers import choose_family, encode_by_server, open_server
 from vcache_cli.assemble.targets import demanded, load_warm_target, resolve_options
 from vcache_cli.checkpoint import Checkpoint, open_checkpoint
@@ -100,6 +101,7 @@ def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = Non
     target = load_warm_target(options.target)
     options = demanded(target, options)
     profile: Profile = registry.load("profiles", target.profile or options.profile)
+    check_release(profile, force=options.force_profile)
     checkpoint = open_checkpoint(os.fspath(model))
     target_options = resolve_options(target, options, checkpoint)
     if "max_side" in target_options:

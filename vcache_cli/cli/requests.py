@@ -21,7 +21,7 @@ __all__ = ["Request", "request"]
 _SETTINGS = (
     *("store", "model", "target", "stage", "profile", "backend", "dtype", "compute_dtype"),
     *("workers", "batch_size", "on_error", "max_errors", "max_size", "min_free", "on_full"),
-    *("model_name", "max_side", "omlx_version"),
+    *("model_name", "max_side", "omlx_version", "force_profile", "max_pixels", "max_file_size"),
 )
 
 
@@ -86,6 +86,7 @@ def _options(settings: Settings, given: Mapping[str, Any]) -> WarmOptions:
         target=settings.target,
         target_options=_target_options(settings, given),
         profile=settings.profile,
+        force_profile=settings.force_profile,
         backend=settings.backend,
         dtype=settings.dtype,
         compute_dtype=settings.compute_dtype,
@@ -98,5 +99,7 @@ def _options(settings: Settings, given: Mapping[str, Any]) -> WarmOptions:
         min_free_bytes=settings.min_free,
         on_full=settings.on_full,
         grace_seconds=settings.grace,
+        max_pixels=settings.max_pixels,
+        max_file_bytes=settings.max_file_size,
         trust_remote_code=bool(given.get("trust_remote_code")),
     )

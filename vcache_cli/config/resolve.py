@@ -34,11 +34,16 @@ class Settings:
     omlx_version: str | None = None
     stage: str = "features"
     profile: str = "transformers-pil-5"
+    force_profile: bool = False
     backend: str | None = None
     dtype: str = "bfloat16"
     compute_dtype: str = "auto"
     workers: int | None = None
     batch_size: int | None = None
+    max_pixels: int = 178_956_970
+    """Width times height of the largest picture that is decoded."""
+    max_file_size: int = 256 * 1024**2
+    """Bytes."""
     on_error: Literal["skip", "fail"] = "skip"
     max_errors: str | None = None
     """A number of items, or a percentage such as ``5%``."""

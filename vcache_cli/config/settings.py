@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vcache_cli.config.values import (
     one_of,
     parse_bool,
+    parse_bytes,
     parse_count,
     parse_max_errors,
     parse_optional_bytes,
@@ -87,6 +88,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "transformers-pil-5",
         "server whose preprocessing is followed",
     ),
+    Setting(
+        "force_profile",
+        parse_bool,
+        "`true` or `false`",
+        default=False,
+        about="follow the profile whatever version of the server is installed",
+    ),
     Setting("backend", parse_text, _NAME, None, "library that encodes; unset: the fastest here"),
     Setting(
         "dtype",
@@ -115,6 +123,20 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "a number of at least 1",
         None,
         "items per call of the encoder; unset: it decides",
+    ),
+    Setting(
+        "max_pixels",
+        parse_count,
+        "a number of at least 1",
+        178_956_970,
+        "largest picture that is decoded, width times height",
+    ),
+    Setting(
+        "max_file_size",
+        parse_bytes,
+        "a size such as `256MiB`",
+        256 * 1024**2,
+        "largest picture file that is read",
     ),
     Setting(
         "on_error",

@@ -7,20 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli import registry
 from vcache_cli.doctor.checks import Check, State
 from vcache_cli.doctor.machine import (
     check_clock,
     check_codecs,
     check_open_files,
     check_packages,
+    check_profiles,
     check_python,
     package_versions,
 )
 from vcache_cli.doctor.speed import Backends, check_backends, measure_backends
 from vcache_cli.doctor.store import check_store
+from vcache_cli.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from vcache_cli.profile import Profile
 
 __all__ = ["Diagnosis", "examine"]
 
@@ -62,10 +67,22 @@ def examine(store: Path) -> Diagnosis:
         check_open_files(),
         check_clock(),
         check_codecs(codecs),
+        check_profiles(_profiles(), versions),
         *check_backends(backends),
         *check_store(store),
     )
     return Diagnosis(checks, {**versions, **codecs}, backends, _not_checked(backends))
+
+
+def _profiles() -> list[Profile]:
+    """Every installed profile by name, a broken plug-in left out."""
+    found = []
+    for name in registry.names("profiles"):
+        try:
+            found.append(registry.load("profiles", name))
+        except ModelError:
+            continue
+    return found
 
 
 def _codec_versions() -> dict[str, str]:

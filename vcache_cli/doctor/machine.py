@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 from vcache_cli.doctor.checks import Check, State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Final
+
+    from vcache_cli.profile import Profile
 
 __all__ = [
     "check_clock",
     "check_codecs",
     "check_open_files",
     "check_packages",
+    "check_profiles",
     "check_python",
     "package_versions",
 ]
@@ -78,6 +81,23 @@ def check_packages(versions: Mapping[str, str]) -> Check:
         fix = f"pip install {' '.join(missing)}"
         return Check("packages", State.FAIL, f"not installed: {', '.join(missing)}", fix)
     return Check("packages", State.OK, f"all {len(_NEEDED)} base packages are installed")
+
+
+def check_profiles(profiles: Iterable[Profile], versions: Mapping[str, str]) -> Check:
+    """Are the server packages, where installed, those that the profiles were tested with?"""
+    parts, strange = [], []
+    for profile in profiles:
+        found = versions.get(profile.package)
+        told = f"{profile.name} ({profile.package} {' and '.join(profile.versions)})"
+        if found and not profile.covers(found):
+            strange.append(profile.package)
+            told += f": {found} is installed"
+        parts.append(told)
+    message = "; ".join(parts)
+    if strange:
+        fix = f"warm with a profile of that version of {' and '.join(sorted(set(strange)))}, or"
+        return Check("profiles", State.WARN, message, f"{fix} with --force-profile")
+    return Check("profiles", State.OK, message)
 
 
 def check_open_files(limit: int | None = None) -> Check:

@@ -52,6 +52,7 @@ _FORMATS: Final = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "TIFF", "BMP", "PPM", "
 _PILLOW: Final = re.compile(r"PIL\.")
 """Modules of Pillow, as a filter of `warnings` holds them."""
 
+_SMALLER: Final = "leave it out, save a smaller copy of it, or raise the limit with `--max-pixels`"
 _AGAIN: Final = "copy or download it again"
 
 
@@ -114,7 +115,7 @@ class PillowDecoder:
         head = data[:64]
         if len(data) > self.max_file_bytes:
             message = f"{len(data)} bytes, more than the limit of {self.max_file_bytes}"
-            raise MediaError(message, kind="too_large")
+            raise MediaError(message, kind="too_large", hint="raise it with `--max-file-size`")
         if sniff(head) is not Kind.IMAGE:
             raise MediaError(f"not a picture: looks like {describe(head)}", kind="not_media")
         found = format_of(head) or ""
@@ -167,7 +168,7 @@ class PillowDecoder:
 
     def _too_many_pixels(self, found: str) -> MediaError:
         message = f"{found}, the limit is {self.max_pixels}"
-        return MediaError(message, kind="bomb", hint="leave it out, or save a smaller copy of it")
+        return MediaError(message, kind="bomb", hint=_SMALLER)
 
 
 def _quieten() -> None:

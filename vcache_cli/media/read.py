@@ -70,7 +70,7 @@ def read_if(item: MediaItem, limit_of: Callable[[bytes], int | None]) -> bytes |
             raise ReadError(
                 f"{before.st_size} bytes, more than the limit of {max_bytes}",
                 kind="too_large",
-                hint="leave it out, or save a smaller copy of it",
+                hint="leave it out, save a smaller copy of it, or raise it with `--max-file-size`",
             )
         data = _read_all(handle, before.st_size)
         after = os.fstat(handle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+from vcache_cli.cli import media_options as media_opt
 from vcache_cli.cli import options as opt
 from vcache_cli.cli import target_options as target_opt
 from vcache_cli.cli.documents import envelope
@@ -32,6 +33,7 @@ def check(
     allow_lossy: target_opt.AllowLossyOption = False,
     stage: opt.StageOption = None,
     profile: opt.ProfileOption = None,
+    force_profile: media_opt.ForceProfileOption = None,
     backend: opt.BackendOption = None,
     trust_remote_code: opt.TrustRemoteCodeOption = False,
     dtype: opt.DtypeOption = None,
@@ -42,6 +44,8 @@ def check(
     groups: target_opt.GroupsOption = None,
     exclude: opt.ExcludeOption = None,
     null: opt.NullOption = False,
+    max_pixels: media_opt.MaxPixelsOption = None,
+    max_file_size: media_opt.MaxFileSizeOption = None,
     fail_under: Annotated[
         str,
         opt.option(

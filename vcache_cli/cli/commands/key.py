@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.cli import media_options as media_opt
 from vcache_cli.cli import options as opt
 from vcache_cli.cli import target_options as target_opt
 from vcache_cli.cli.blocks import Block, Lines
@@ -31,6 +32,7 @@ def key(
     allow_lossy: target_opt.AllowLossyOption = False,
     stage: opt.StageOption = None,
     profile: opt.ProfileOption = None,
+    force_profile: media_opt.ForceProfileOption = None,
     backend: opt.BackendOption = None,
     trust_remote_code: opt.TrustRemoteCodeOption = False,
     dtype: opt.DtypeOption = None,
@@ -38,6 +40,8 @@ def key(
     groups: target_opt.GroupsOption = None,
     exclude: opt.ExcludeOption = None,
     null: opt.NullOption = False,
+    max_pixels: media_opt.MaxPixelsOption = None,
+    max_file_size: media_opt.MaxFileSizeOption = None,
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
 ) -> int:

@@ -1,0 +1,35 @@
+"""Options that say how pictures are taken: by which release's rules, and up to which size."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from vcache_cli.cli.options import option
+
+__all__ = ["ForceProfileOption", "MaxFileSizeOption", "MaxPixelsOption"]
+
+ForceProfileOption = Annotated[
+    bool | None,
+    option(
+        "--force-profile",
+        about="Follow the profile although the installed server package is of another version.",
+    ),
+]
+MaxPixelsOption = Annotated[
+    str | None,
+    option(
+        "--max-pixels",
+        metavar="N",
+        about="Largest picture that is decoded, width times height.",
+        default="178956970",
+    ),
+]
+MaxFileSizeOption = Annotated[
+    str | None,
+    option(
+        "--max-file-size",
+        metavar="SIZE",
+        about="Largest picture file that is read.",
+        default="256MiB",
+    ),
+]
