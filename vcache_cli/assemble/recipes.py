@@ -12,6 +12,7 @@ from vcache_cli.assemble.releases import check_release
 from vcache_cli.assemble.servers import choose_family, encode_by_server, open_server
 from vcache_cli.assemble.targets import demanded, load_warm_target, resolve_options
 from vcache_cli.checkpoint import Checkpoint, open_checkpoint
+from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.errors import ModelError
 from vcache_cli.items import Frames, Stage
@@ -150,7 +151,7 @@ def _spelled(shape: tuple[int, ...]) -> str:
 def _load_encoder(
     checkpoint: Checkpoint, name: str, options: WarmOptions
 ) -> tuple[Encoder, EncoderRecipe]:
-    from vcache_cli.encode import choose_backend, load_encoder  # needs numpy
+    from vcache_cli.encode import FingerprintMemo, choose_backend, load_encoder  # needs numpy
 
     tower = registry.load("towers", name)
     available: list[Backend] = [
@@ -163,6 +164,7 @@ def _load_encoder(
         backend,
         output=options.output,
         compute_dtype=COMPUTE_DTYPES[options.compute_dtype],
+        memo=FingerprintMemo(memo_folder() / "fingerprints.json"),
     )
     recipe = EncoderRecipe(
         tower=tower.name,

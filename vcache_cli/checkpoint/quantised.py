@@ -93,7 +93,7 @@ def dequantised(place: TensorRange, packed: Packed) -> Tensor:
     matrix = levels.reshape(rows, columns // packed.group_size, packed.group_size)
     matrix *= _widened(packed.scales)[..., None]
     matrix += _widened(packed.biases)[..., None]
-    return Tensor("F32", place.shape, memoryview(matrix).cast("B"))
+    return Tensor("F32", place.shape, matrix.data.cast("B"))
 
 
 def _widened(place: TensorRange) -> NDArray[np.float32]:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from vcache_cli.config.files import Layer, environ_layer, flag_layer, load_layers, user_config_path
-from vcache_cli.config.resolve import Settings, load_settings, resolve, unknown_variables
+from vcache_cli.config.resolve import (
+    Settings,
+    load_settings,
+    memo_folder,
+    resolve,
+    unknown_variables,
+)
 from vcache_cli.config.settings import SETTINGS, Setting
 from vcache_cli.config.values import one_of, parse_count, parse_fraction, parse_shard
 
@@ -16,6 +22,7 @@ __all__ = [
     "flag_layer",
     "load_layers",
     "load_settings",
+    "memo_folder",
     "one_of",
     "parse_count",
     "parse_fraction",

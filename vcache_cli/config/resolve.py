@@ -13,7 +13,7 @@ from vcache_cli.errors import RefusedError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Settings", "load_settings", "resolve", "unknown_variables"]
+__all__ = ["Settings", "load_settings", "memo_folder", "resolve", "unknown_variables"]
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
@@ -82,6 +82,16 @@ def load_settings(flags: Mapping[str, Any], *, environ: Mapping[str, str], cwd: 
 
     layers = load_layers(flags, environ=environ, cwd=cwd)
     return resolve(layers, default_store=user_cache_path("vcache", appauthor=False))
+
+
+def memo_folder() -> Path:
+    """Where small things are remembered that cost time to work out anew; disposable.
+
+    Not the default store, in which nothing but a store belongs.
+    """
+    from platformdirs import user_cache_path
+
+    return user_cache_path("vcache-memo", appauthor=False)
 
 
 def resolve(layers: Sequence[Layer], *, default_store: Path) -> Settings:

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from vcache_cli.encode.backends import choose_backend
 from vcache_cli.encode.encoder import TowerEncoder, load_encoder
+from vcache_cli.encode.fingerprints import FingerprintMemo
 from vcache_cli.encode.ops import Ops
 from vcache_cli.encode.weights import fingerprint
 
-__all__ = ["Ops", "TowerEncoder", "choose_backend", "fingerprint", "load_encoder"]
+__all__ = [
+    "FingerprintMemo",
+    "Ops",
+    "TowerEncoder",
+    "choose_backend",
+    "fingerprint",
+    "load_encoder",
+]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.encode.fingerprints import FingerprintMemo
     from vcache_cli.encode.ops import Array, Ops
     from vcache_cli.items import Pixels
     from vcache_cli.protocols import Backend, Tower, TowerPlan
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["TowerEncoder", "load_encoder"]
 
 
-def load_encoder(
+def load_encoder(  # noqa: PLR0913  the choices of a run, each by its name
     checkpoint: Checkpoint,
     tower: Tower,
     backend: Backend,
     *,
     output: str | None = None,
     compute_dtype: str | None = None,
+    memo: FingerprintMemo | None = None,
 ) -> TowerEncoder:
     """The vision tower of `checkpoint`, ready to encode; its weights are read once.
 
@@ -38,6 +40,7 @@ def load_encoder(
         backend: where to compute.
         output: one of the tower's; None is its first.
         compute_dtype: ``F32``, ``BF16`` or ``F16``; None is what suits the backend.
+        memo: where it knows the fingerprint, weights are read at the first `encode`.
 
     Raises:
         ModelError: no such output, backend or dtype; a missing or misshapen tensor.
@@ -48,7 +51,7 @@ def load_encoder(
         raise ModelError(f"tower `{tower.name}`: expected output {known}, got `{output}`")
     ops = backend.ops(compute_dtype or backend.default_dtype())
     plan = tower.plan(checkpoint, output)
-    return TowerEncoder(tower, output, plan, ops, TowerWeights(checkpoint, plan))
+    return TowerEncoder(tower, output, plan, ops, TowerWeights(checkpoint, plan, memo))
 
 
 @dataclass(eq=False)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import importlib.util
 import platform
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.encode.exhaustion import as_memory_error
 from vcache_cli.encode.processor import has_bfloat16_units, has_nvidia, usable_processors
 from vcache_cli.encode.segments import runs
+from vcache_cli.encode.torch_threads import one_thread
 from vcache_cli.errors import ModelError
 
 if TYPE_CHECKING:
@@ -40,15 +42,23 @@ class TorchOps:
     """`Ops` over tensors of torch, on the first GPU of CUDA or on the CPU."""
 
     def __init__(self, compute_dtype: str) -> None:
+        self._name = compute_dtype
+        self._on_gpu = has_nvidia() and _has_cuda()
+        self._device = "cuda" if self._on_gpu else "cpu"
+
+    @cached_property
+    def _torch(self) -> Any:  # noqa: ANN401  torch is not there for the type checker
         import torch
 
-        self._torch = torch
-        self._function = torch.nn.functional
-        self._name = compute_dtype
-        self._dtype = getattr(torch, _DTYPES[compute_dtype])
-        self._on_gpu = torch.cuda.is_available()
-        self._device = torch.device("cuda" if self._on_gpu else "cpu")
-        self._threads_outside = torch.get_num_threads()
+        return torch
+
+    @property
+    def _function(self) -> Any:  # noqa: ANN401  as above
+        return self._torch.nn.functional
+
+    @property
+    def _dtype(self) -> Any:  # noqa: ANN401  as above
+        return getattr(self._torch, _DTYPES[self._name])
 
     @property
     def concurrency(self) -> int:
@@ -68,7 +78,7 @@ class TorchOps:
             name = self._torch.cuda.get_device_name(self._device)
         return {
             "backend": "torch",
-            "device": f"{self._device.type} {name}",
+            "device": f"{self._device} {name}",
             "dtype": self._name,
             "torch": version("torch"),
         }
@@ -76,15 +86,9 @@ class TorchOps:
     @contextmanager
     def session(self) -> Iterator[None]:
         """No gradients; on a CPU one thread of torch for the calling thread."""
-        with self._torch.inference_mode(), as_memory_error():
-            if self._on_gpu:
-                yield
-                return
-            self._torch.set_num_threads(1)
-            try:
-                yield
-            finally:
-                self._torch.set_num_threads(self._threads_outside)
+        threads = nullcontext() if self._on_gpu else one_thread()
+        with self._torch.inference_mode(), as_memory_error(), threads:
+            yield
 
     def load(self, tensor: Tensor) -> Array:
         """Narrowed or widened to the compute dtype; one copy."""
@@ -255,17 +259,14 @@ class TorchBackend:
         """F32, BF16 or F16.
 
         Raises:
-            ModelError: torch cannot be imported, or another dtype.
+            ModelError: another dtype.
         """
         if compute_dtype not in _DTYPES:
             raise ModelError(
                 f"backend `torch`: expected to compute in one of {', '.join(_DTYPES)}, "
                 f"got {compute_dtype}"
             )
-        try:
-            return TorchOps(compute_dtype)
-        except ImportError as error:
-            raise ModelError(f"backend `torch`: {error}", hint=self.unavailable()) from error
+        return TorchOps(compute_dtype)
 
 
 def _has_cuda() -> bool:

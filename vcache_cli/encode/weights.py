@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from vcache_cli.digest import canonical_json
+from vcache_cli.encode.fingerprints import memo_key, stamps
 from vcache_cli.errors import ModelError
 from vcache_cli.tensor import ITEMSIZE_BYTES, Tensor
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.encode.fingerprints import FingerprintMemo
     from vcache_cli.protocols import TowerPlan
 
 __all__ = ["TowerWeights", "fingerprint"]
@@ -51,30 +53,67 @@ class TowerWeights:
     Args:
         checkpoint: opened.
         plan: which tensors, and their layout.
+        memo: what is known of files that did not change; where it knows these, nothing is read
+            before the weights are taken.
+
+    Raises:
+        ModelError: a weight cannot be read, or is not finite.
     """
 
-    def __init__(self, checkpoint: Checkpoint, plan: TowerPlan) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, plan: TowerPlan, memo: FingerprintMemo | None = None
+    ) -> None:
         self._checkpoint = checkpoint
         self._plan = plan
         self._lock = threading.Lock()
-        self._held: dict[str, Tensor] = {}
-        hasher = _Hasher()
-        for name, tensor in _read(checkpoint, plan):
-            hasher.add(name, tensor)
-            self._held[name] = tensor
-        self.fingerprint = hasher.finish(plan)
+        self._held: dict[str, Tensor] | None = None
+        self._files = stamps(checkpoint, plan)
+        self.fingerprint = self._known(memo) if memo else self._hashed()
         """64 hex; see `fingerprint`."""
+
+    def _known(self, memo: FingerprintMemo) -> str:
+        key = memo_key(self._checkpoint, self._plan, self._files, version=_FORMAT.decode())
+        found = memo.get(key)
+        if found is None:
+            found = self._hashed()
+            memo.put(key, found, self._files)
+        return found
+
+    def _hashed(self) -> str:
+        """Read everything; it is held until it is taken."""
+        hasher, held = _Hasher(), {}
+        for name, tensor in _read(self._checkpoint, self._plan):
+            hasher.add(name, tensor)
+            held[name] = tensor
+        self._check_unchanged()
+        self._held = held
+        return hasher.finish(self._plan)
+
+    def _check_unchanged(self) -> None:
+        """The files are still those that the fingerprint names."""
+        if stamps(self._checkpoint, self._plan) != self._files:
+            raise ModelError(
+                f"{self._checkpoint.folder}: weight files changed while they were in use",
+                hint="run it again when the checkpoint is complete",
+            )
 
     def take(self) -> Iterator[tuple[str, Tensor]]:
         """Each weight once, in the layout that the tower computes with; it is not kept.
 
         Raises:
-            ModelError: a weight cannot be read.
+            ModelError: a weight cannot be read, or changed since the fingerprint was known.
         """
         with self._lock:
-            while self._held:
-                name, tensor = self._held.popitem()
+            for name, tensor in self._taken():
                 yield name, _transposed(tensor, self._plan.axes.get(name))
+
+    def _taken(self) -> Iterator[tuple[str, Tensor]]:
+        if self._held is None:
+            yield from _read(self._checkpoint, self._plan)
+            self._check_unchanged()
+            return
+        while self._held:
+            yield self._held.popitem()
 
 
 def _read(checkpoint: Checkpoint, plan: TowerPlan) -> Iterator[tuple[str, Tensor]]:
