@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,10 @@ __all__ = [
     "WarmItem",
     "display_path",
 ]
+
+
+_BLOCK_LEVELS: Final = 65536
+"""As many indices of eight bytes stay in a processor's cache."""
 
 
 class Kind(StrEnum):
@@ -136,7 +140,8 @@ class Frames:
     pts_seconds: tuple[float, ...] = (0.0,)
     """Presentation time of each frame, seconds from the start; (0.0,) for an image."""
     warnings: tuple[str, ...] = ()
-    """Kinds of information that the server's own rule loses here, such as ``alpha_dropped``."""
+    """Kinds of information that the server's own rule loses here, such as ``alpha_dropped``; what
+    a decoder warned of as ``decoder_warned: text``."""
     key_rgb: tuple[int, int, int] | None = None
     """The one colour that the file marks transparent, where the loader leaves the mark standing:
     an image processor that composites on white then paints it white."""
@@ -167,21 +172,19 @@ class LevelTable:
         """The float32 values of `levels`, in the same shape."""
         import numpy as np
 
-        shape, axis = levels.shape, self.channel_axis
-        turn = len(self.values) * self.channel_stride
-        split = (
-            *shape[:axis],
-            shape[axis] // turn,
-            len(self.values),
-            self.channel_stride,
-            *shape[axis + 1 :],
-        )
-        apart = np.moveaxis(levels.reshape(split), axis + 1, 0)
+        shape, axis, channels = levels.shape, self.channel_axis, len(self.values)
+        inner = self.channel_stride * math.prod(shape[axis + 1 :])
+        rows = math.prod(shape[:axis]) * (shape[axis] // (channels * self.channel_stride))
+        apart = levels.reshape(rows, channels, inner)
         expanded = np.empty(shape, np.float32)
-        places = np.moveaxis(expanded.reshape(split), axis + 1, 0)
-        for values, place, channel in zip(self.values, places, apart, strict=True):
-            # `clip` needs no look at each level; none is outside the table.
-            place[...] = np.take(values, channel, mode="clip")
+        places = expanded.reshape(rows, channels, inner)
+        high = max(1, _BLOCK_LEVELS // max(1, channels * inner))
+        for top in range(0, rows, high):
+            for left in range(0, inner, _BLOCK_LEVELS):
+                part = slice(top, top + high), slice(left, left + _BLOCK_LEVELS)
+                for channel, values in enumerate(self.values):
+                    found = np.take(values, apart[part[0], channel, part[1]], mode="clip")
+                    places[part[0], channel, part[1]] = found  # `clip`: none is outside
         return expanded
 
 

@@ -18,6 +18,7 @@ from vcache_cli.preprocess.patch_settings import mlx_vlm_settings, transformers_
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Final
 
     from numpy.typing import NDArray
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from vcache_cli.profile import Profile
 
 __all__ = ["PatchFamily", "PatchPreprocessor"]
+
+_BLOCK_PATCHES: Final = 64
+"""Their indices stay in a processor's cache."""
 
 
 @dataclass(frozen=True)  # no slots: the table is cached
@@ -57,10 +61,12 @@ class PatchPreprocessor:
         levels, grid = self._cut(frames)
         count, channels, area = levels.shape
         values = np.empty((count, channels, self._temporal, area), np.float32)
-        for channel, table in enumerate(self._table.values):
-            # `clip` needs no look at each level; none is outside the table.
-            taken = np.take(table, levels[:, channel], mode="clip")
-            values[:, channel] = taken[:, np.newaxis]
+        for top in range(0, count, _BLOCK_PATCHES):
+            block = slice(top, top + _BLOCK_PATCHES)
+            for channel, table in enumerate(self._table.values):
+                # `clip` needs no look at each level; none is outside the table.
+                taken = np.take(table, levels[block, channel], mode="clip")
+                values[block, channel] = taken[:, np.newaxis]
         return self._pixels(values.reshape(count, -1), grid)
 
     def compact(self, frames: Frames) -> Pixels:
