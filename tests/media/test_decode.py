@@ -226,6 +226,26 @@ def test_warnings_of_pillow_neither_print_nor_raise(
     assert len(recwarn) == 0
 
 
+def test_what_a_decoder_warns_of_is_recorded_in_its_own_thread() -> None:
+    noisy = noise("RGB")
+    exif = b"Exif\0\0II*\0\x08\0\0\0\x05\0\x12\x01"
+    data = encoded(noisy, "JPEG", exif=exif)
+    plain = encoded(noisy, "JPEG")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(DECODER.decode, [data, plain] * 8))
+    for warned, quiet in zip(found[::2], found[1::2], strict=True):
+        assert quiet.warnings == ()
+        [kind] = warned.warnings
+        assert kind.startswith("decoder_warned: ")
+        assert notice_text(kind).startswith("the decoder warned: ")
+
+
+def test_warnings_of_others_are_shown_as_before() -> None:
+    DECODER.decode(SAMPLES["png"])
+    with pytest.warns(UserWarning, match="not of Pillow"):
+        warnings.warn("not of Pillow", UserWarning, stacklevel=1)
+
+
 def test_a_decoder_can_be_sent_to_another_process() -> None:
     copy: Any = pickle.loads(pickle.dumps(DECODER))  # noqa: S301  our own bytes
     assert copy == DECODER

@@ -1,16 +1,14 @@
 """Encoded pictures to RGB by a profile's rules, with Pillow.
 
 Two things of the process are changed, at the first decode and for good: warnings that Pillow's
-own modules raise are ignored (they would print, or become exceptions under ``-W error``; Python
-cannot capture them per thread), and `Image.MAX_IMAGE_PIXELS` is raised where `max_pixels` asks
-for more than Pillow allows. The limit that counts is checked here, per item, before decoding.
+own modules raise go to who decodes (they would print, or become exceptions), and
+`Image.MAX_IMAGE_PIXELS` is raised where `max_pixels` asks for more than Pillow allows. The limit
+that counts is checked here, per item, before decoding.
 """
 
 from __future__ import annotations
 
-import re
 import struct
-import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -24,10 +22,11 @@ from vcache_cli.items import Frames, Kind
 from vcache_cli.media.jxl import jxl_size
 from vcache_cli.media.losses import losses
 from vcache_cli.media.measure import measured, measured_jxl, with_metadata_first
-from vcache_cli.media.notices import PLUGIN
+from vcache_cli.media.notices import PLUGIN, WARNED
 from vcache_cli.media.plugins import plugin_format
 from vcache_cli.media.shrink import shrink
 from vcache_cli.media.sniff import describe, format_of, has_pnm_header, sniff
+from vcache_cli.media.warned import decoder_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,9 +47,6 @@ CODEC_ERRORS: Final = (
 _FORMATS: Final = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "TIFF", "BMP", "PPM", "ICO",
                    "JPEG2000")  # fmt: skip
 """What `sniff` calls an image and Pillow can open; no format that runs another program."""
-
-_PILLOW: Final = re.compile(r"PIL\.")
-"""Modules of Pillow, as a filter of `warnings` holds them."""
 
 _SMALLER: Final = "leave it out, save a smaller copy of it, or raise the limit with `--max-pixels`"
 _AGAIN: Final = "copy or download it again"
@@ -88,11 +84,16 @@ class PillowDecoder:
                 ``truncated``, ``corrupt``, ``exif_broken`` or ``memory``.
         """
         plugin = self._check(data)
-        with self._telling(data), self._opened(data, plugin) as image:
+        with (
+            self._telling(data),
+            decoder_warnings() as warned,
+            self._opened(data, plugin) as image,
+        ):
             rgb = self._rgb(image)
+            told = tuple(f"{WARNED}: {text}" for text in warned)
             kinds = losses(image, data, keeps_key="transparency" in rgb.info)
             levels = np.asarray(rgb)
-            kinds = (*kinds, PLUGIN) if plugin else kinds
+            kinds = (*kinds, *((PLUGIN,) if plugin else ()), *told)
             return Frames(levels[np.newaxis], warnings=kinds, key_rgb=_key(rgb, levels))
 
     def measure(self, data: bytes) -> tuple[int, int]:
@@ -105,7 +106,11 @@ class PillowDecoder:
         if plugin == "JXL":
             with _broken_exif_told():
                 return measured_jxl(data, self.profile)
-        with self._telling(data), self._opened(with_metadata_first(data), plugin) as image:
+        with (
+            self._telling(data),
+            decoder_warnings(),
+            self._opened(with_metadata_first(data), plugin) as image,
+        ):
             self._check_size(*image.size)
             with _broken_exif_told():
                 return measured(image, self.profile)
@@ -143,7 +148,6 @@ class PillowDecoder:
             raise _decode_error(error) from error
 
     def _opened(self, data: bytes, plugin: str | None) -> Image.Image:
-        _quieten()
         # Pillow refuses at twice this number; it must not refuse before we do.
         allowed = Image.MAX_IMAGE_PIXELS
         if allowed is not None and self.max_pixels > 2 * allowed:
@@ -169,12 +173,6 @@ class PillowDecoder:
     def _too_many_pixels(self, found: str) -> MediaError:
         message = f"{found}, the limit is {self.max_pixels}"
         return MediaError(message, kind="bomb", hint=_SMALLER)
-
-
-def _quieten() -> None:
-    rule: tuple[str, object, object, object, int] = ("ignore", None, Warning, _PILLOW, 0)
-    if rule not in warnings.filters:  # tests and callers replace the list now and then
-        warnings.filterwarnings("ignore", module=_PILLOW.pattern)
 
 
 @contextmanager

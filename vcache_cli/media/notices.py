@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["ALPHA", "ANIMATION", "CMYK", "GREY16", "KEY", "PLUGIN", "notice_text"]
+__all__ = ["ALPHA", "ANIMATION", "CMYK", "GREY16", "KEY", "PLUGIN", "WARNED", "notice_text"]
 
 ALPHA: Final = "alpha_dropped"
 ANIMATION: Final = "animation_first_frame"
@@ -15,6 +15,7 @@ CMYK: Final = "cmyk_converted"
 GREY16: Final = "grey16_clipped"
 KEY: Final = "transparent_colour"
 PLUGIN: Final = "needs_plugin"
+WARNED: Final = "decoder_warned"
 
 _TEXTS: Final = {
     ALPHA: "transparency is dropped, as the image processor does: hidden colours become visible",
@@ -29,4 +30,7 @@ _TEXTS: Final = {
 
 def notice_text(kind: str) -> str:
     """A sentence for people on a kind of `Frames.warnings`; the kind itself where it is new."""
+    name, _, detail = kind.partition(": ")
+    if name == WARNED and detail:
+        return f"the decoder warned: {detail}"
     return _TEXTS.get(kind, kind.replace("_", " "))

@@ -183,7 +183,9 @@ class PrepareItem:
     def _decode(self, data: bytes, trace: Trace) -> Frames:
         with trace.step("decode"):
             frames = self.decoder.decode(data)
-        trace.notices += tuple(Notice(kind, notice_text(kind)) for kind in frames.warnings)
+        trace.notices += tuple(
+            Notice(kind.partition(": ")[0], notice_text(kind)) for kind in frames.warnings
+        )
         return frames
 
     def _settle(
