@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.parity.tiny_configs import CONFIGS, MARKS, PROCESSORS, TEMPLATES, VOCABULARY
+from tests.parity.tiny_configs import CONFIGS, MARKS, PROCESSORS, TEMPLATES, TOKENIZERS, VOCABULARY
 
 __all__ = ["FAMILIES", "make_model"]
 
@@ -44,6 +44,8 @@ def _resolved(value: Any, ids: Mapping[str, int]) -> Any:  # noqa: ANN401  JSON
     """`value` with each mark that stands for its token's number replaced."""
     if isinstance(value, dict):
         return {name: _resolved(each, ids) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_resolved(each, ids) for each in value]
     if isinstance(value, str) and value.startswith("id:"):
         return ids[value.removeprefix("id:")]
     return value
@@ -72,6 +74,7 @@ def _write_tokenizer(folder: Path, family: str, marks: list[str]) -> dict[str, i
         "bos_token": "<|im_start|>",
         "chat_template": _CHAT.replace("IMAGE", TEMPLATES[family]),
         "model_max_length": 100_000,
+        **TOKENIZERS.get(family, {}),
     }
     _write_json(folder / "tokenizer_config.json", settings)
     _write_json(folder / "chat_template.json", {"chat_template": settings["chat_template"]})
