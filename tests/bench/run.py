@@ -18,13 +18,24 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RESULTS = HERE / "RESULTS.md"
+PEERS = {"_torch": ".venv-parity-torch", "_mlx_vlm": ".venv-parity"}
+"""Endings of names, to environments that `make parity-torch` and `make parity` make."""
 PACKAGES = ("vcache-cli", "numpy", "pillow", "safetensors", "xxhash", "mlx")
+
+
+def interpreter(stem: str) -> str:
+    """A bench against a heavy peer runs where that is installed, and skips where it is not."""
+    for ending, folder in PEERS.items():
+        python = ROOT / folder / "bin/python"
+        if stem.endswith(ending) and python.exists():
+            return str(python)
+    return sys.executable
 
 
 def measure(stem: str) -> list[dict[str, Any]]:
     """The lines of one bench; it prints them as they come."""
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.bench.{stem}"],
+        [interpreter(stem), "-m", f"tests.bench.{stem}"],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
