@@ -37,7 +37,7 @@ def mlx_tower(folder: Path) -> Any:  # noqa: ANN401  an mlx module
         image_size=224,
     )
     tower = VisionModel(config)
-    weights = mx.load(str(folder / "model.safetensors"))
+    weights: Any = mx.load(str(folder / "model.safetensors"))
     kept = {name: array for name, array in weights.items() if ".head." not in name}
     tower.load_weights(list(tower.sanitize(kept).items()))
     return tower

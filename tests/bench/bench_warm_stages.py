@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.bench.measure import report
 from tests.bench.pictures import make_jpegs, make_siglip
 from vcache_cli import media
-from vcache_cli.assemble import WarmOptions, open_sources, open_warm
+from vcache_cli.assemble import WarmOptions, open_warm
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.encode.processor import usable_processors
 from vcache_cli.items import MediaItem
@@ -41,7 +41,7 @@ def stages_seconds(loaded: LoadedRecipe, corpus: Path, out: Path) -> float:
 def warm_seconds(corpus: Path, store: Path, model: Path) -> float:
     """From the first item to the last, the model loaded before."""
     shutil.rmtree(store, ignore_errors=True)
-    source = open_sources([str(corpus)])
+    source = media.sources([str(corpus)])
     with open_warm(source, store=store, model=str(model), options=OPTIONS) as run:
         begun = time.perf_counter()
         list(run)

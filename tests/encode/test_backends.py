@@ -26,6 +26,9 @@ class FakeBackend:
         assert self.reason is None, "asked only where available"
         return self.score
 
+    def merit(self) -> str:
+        return "fake"
+
     def default_dtype(self) -> str:
         return "F32"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vcache_cli.assemble.checking import check_corpus
+    from vcache_cli.assemble.encoders import EncoderChoice, encoder_choices
     from vcache_cli.assemble.keys import CorpusKey, corpus_key
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.assemble.planning import WarmPlan, plan_warm
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CorpusKey",
+    "EncoderChoice",
     "LoadedRecipe",
     "Recompute",
     "WarmOptions",
@@ -29,6 +31,7 @@ __all__ = [
     "check_corpus",
     "corpus_key",
     "create_root",
+    "encoder_choices",
     "load_recipe",
     "load_target",
     "open_recompute",
@@ -41,6 +44,7 @@ __all__ = [
 
 _HOMES = {
     "CorpusKey": "keys",
+    "EncoderChoice": "encoders",
     "LoadedRecipe": "recipes",
     "Recompute": "recompute",
     "WarmOptions": "options",
@@ -51,6 +55,7 @@ _HOMES = {
     "check_corpus": "checking",
     "corpus_key": "keys",
     "create_root": "stores",
+    "encoder_choices": "encoders",
     "load_recipe": "recipes",
     "load_target": "targets",
     "open_recompute": "recompute",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from vcache_cli.encode.exhaustion import as_memory_error
 from vcache_cli.encode.processor import has_nvidia
 from vcache_cli.encode.segments import runs
+from vcache_cli.encode.blas_front import put_blas_in_front
 from vcache_cli.errors import ModelError
 
 if TYPE_CHECKING:
@@ -248,6 +249,12 @@ class MlxBackend:
         except ImportError:
             return 0
 
+    def merit(self) -> str:
+        """What its speed hangs on."""
+        if self.preference():
+            return "computes on the GPU"
+        return "no GPU for it here; on a CPU far slower than numpy"
+
     def default_dtype(self) -> str:
         """float32 on a CPU, where nothing else reaches a fast product; else bfloat16."""
         return "BF16" if on_accelerator() else "F32"
@@ -256,13 +263,14 @@ class MlxBackend:
         """F32, BF16 or F16; on a CPU the last two are slower still.
 
         Raises:
-            ModelError: MLX cannot be imported, or another dtype.
+            ModelError: MLX or the BLAS that `VCACHE_BLAS` names cannot be loaded, or another dtype.
         """
         if compute_dtype not in _DTYPES:
             raise ModelError(
                 f"backend `mlx`: expected to compute in one of {', '.join(_DTYPES)}, "
                 f"got {compute_dtype}"
             )
+        put_blas_in_front()
         try:
             return MlxOps(compute_dtype)
         except ImportError as error:

@@ -230,6 +230,10 @@ class NumpyBackend:
         """Above any other backend on a CPU, below every accelerator."""
         return 10
 
+    def merit(self) -> str:
+        """The same on every machine."""
+        return "runs on any CPU, a thread for each core"
+
     def default_dtype(self) -> str:
         """float32, the only one."""
         return "F32"

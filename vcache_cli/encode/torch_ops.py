@@ -251,6 +251,14 @@ class TorchBackend:
             return 30
         return 15 if has_bfloat16_units() else 5
 
+    def merit(self) -> str:
+        """What its speed hangs on."""
+        if has_nvidia() and _has_cuda():
+            return "computes on the GPU"
+        if has_bfloat16_units():
+            return "uses the bfloat16 units of this processor"
+        return "no GPU for it and no bfloat16 units here; slower than numpy"
+
     def default_dtype(self) -> str:
         """bfloat16, where there are units for it."""
         return "BF16" if has_bfloat16_units() or (has_nvidia() and _has_cuda()) else "F32"

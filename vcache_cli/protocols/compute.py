@@ -115,6 +115,10 @@ class Backend(Protocol):
         """The higher, the better this backend suits the machine; asked only where available."""
         ...
 
+    def merit(self) -> str:
+        """Why its `preference` is what it is on this machine, in a few words."""
+        ...
+
     def default_dtype(self) -> str:
         """``F32``, ``BF16`` or ``F16``: what it computes in where nothing is asked for."""
         ...

@@ -3,26 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from vcache_cli.cli.blocks import Block, Table
 from vcache_cli.cli.documents import envelope
-from vcache_cli.cli.options import JsonOption, QuietOption
+from vcache_cli.cli.options import JsonOption, QuietOption, option
 from vcache_cli.cli.output import Output
 from vcache_cli.errors import VcacheError
 
 __all__ = ["plugins"]
 
 
-def plugins(as_json: JsonOption = False, quiet: QuietOption = False) -> int:
+EncodersOption = Annotated[
+    bool, option("--encoders", about="Say which encoders can serve each family, and which does.")
+]
+
+
+def plugins(
+    encoders: EncodersOption = False, as_json: JsonOption = False, quiet: QuietOption = False
+) -> int:
     """List what is installed, and whether it can be used here.
 
     Targets, families, towers, backends and profiles, each with the package that brings it.
     """
+    if encoders:
+        return _encoders(Output(as_json, quiet))
     found = list(_found())
     bare = [f"{plugin['group']} {plugin['name']}" for plugin in found]
     document = envelope("plugins", {"plugins": found})
     return Output(as_json, quiet).finish(document, _view, bare=bare)
+
+
+def _encoders(output: Output) -> int:
+    from vcache_cli.assemble import encoder_choices
+
+    choices = [choice.as_json() for choice in encoder_choices()]
+    bare = [f"{each['family']} {each['backend']}" for each in choices if each["chosen"]]
+    document = envelope("plugins", {"plugins": [], "encoders": choices})
+    return output.finish(document, _encoders_view, bare=bare)
+
+
+def _encoders_view(document: Mapping[str, Any]) -> Sequence[Block]:
+    rows = tuple(
+        (
+            each["family"],
+            each["backend"] or "-",
+            each["compute_dtype"] or "-",
+            ", ".join(each["outputs"]) or "-",
+            "chosen" if each["chosen"] else "usable" if each["available"] else "not usable",
+            each["reason"],
+        )
+        for each in document["encoders"]
+    )
+    return (Table(("family", "backend", "computes in", "gives", "here", "because"), rows),)
 
 
 def _found() -> Iterator[dict[str, Any]]:
