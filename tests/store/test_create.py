@@ -20,7 +20,8 @@ from vcache_cli.errors import (
     UsageError,
     VcacheError,
 )
-from vcache_cli.store import StoreMeta, create_meta, read_meta
+from vcache_cli.store import StoreMeta, adopt_meta, create_meta, read_meta
+from vcache_cli.store.create import write_meta
 
 
 def make(path: Path) -> StoreMeta:
@@ -65,8 +66,28 @@ def test_a_store_of_another_target_is_not_taken_over(tmp_path: Path) -> None:
     make(tmp_path / "s")
     with pytest.raises(UsageError, match="`native`"):
         create_meta(tmp_path / "s", target="omlx")
-    with pytest.raises(UsageError, match="options"):
-        create_meta(tmp_path / "s", target="native", target_options={"a": 1})
+
+
+def test_a_store_with_options_is_of_these_alone(tmp_path: Path) -> None:
+    options = {"fingerprint": "f" * 64}
+    made = create_meta(tmp_path / "s", target="vllm-ec", target_options=options)
+    assert create_meta(tmp_path / "s", target="vllm-ec", target_options=options) == made
+    with pytest.raises(RefusedError, match="another model: fingerprint 'fff"):
+        create_meta(tmp_path / "s", target="vllm-ec", target_options={"fingerprint": "e" * 64})
+    with pytest.raises(RefusedError, match="another model"):
+        create_meta(tmp_path / "s", target="vllm-ec")
+    assert read_meta(tmp_path / "s") == made
+
+
+def test_a_store_that_was_only_looked_after_takes_the_first_options(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    write_meta(tmp_path / "s", StoreMeta(1, "", "vllm-ec"))  # as `prune` does
+    made = adopt_meta(tmp_path / "s", target="vllm-ec", target_options={"family": "a"})
+    assert made.target_options == {"family": "a"}
+    assert len(made.store_id) == 32
+    assert read_meta(tmp_path / "s") == made
+    with pytest.raises(RefusedError, match="family 'a', not 'b'"):
+        adopt_meta(tmp_path / "s", target="vllm-ec", target_options={"family": "b"})
 
 
 def test_a_directory_that_holds_other_things_is_refused(tmp_path: Path) -> None:

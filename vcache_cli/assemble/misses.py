@@ -32,10 +32,14 @@ class Misses:
     index: Index
     recipe: Mapping[str, Any]
     """Under which the pictures were looked up, as JSON."""
+    other_model: str = ""
+    """In what the store's one model differs, where it is not the one asked for."""
     _read: int = 0
 
     def __call__(self, outcome: Outcome) -> str:
         """Why the item of `outcome`, which would miss, would miss."""
+        if self.other_model:
+            return f"{NOT_STORED.message}; the store is of another model: {self.other_model}"
         self._read += 1
         others = list(self._others(outcome)) if self._read <= _MAX_READ else []
         if not others:

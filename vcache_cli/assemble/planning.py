@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, Known, look_up, open_known
 from vcache_cli.assemble.recipes import GREY_SIDE, LoadedRecipe, load_recipe
+from vcache_cli.assemble.stores import open_root
+from vcache_cli.assemble.targets import store_options
 from vcache_cli.errors import NotAStoreError
 from vcache_cli.outcome import Foreseen, Outcome, Status
 from vcache_cli.pipeline import NOT_STORED
+from vcache_cli.store.create import refuse_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,21 +89,25 @@ def plan_warm(source: Source, *, store: Path, model: str, options: WarmOptions) 
     Raises:
         ModelError, UsageError: see `open_warm`.
         FormatTooNewError, AccessError: there is a store that cannot be read.
+        RefusedError: there is one of another model.
     """
     loaded = load_recipe(model, options)
     plan = WarmPlan(loaded.describe(), _entry_bytes(loaded), _free_bytes(store))
     with ExitStack() as held:
-        for outcome in look_up(source, loaded, options, _known(store, held)):
+        for outcome in look_up(source, loaded, options, _known(store, loaded, held)):
             plan.add(outcome)
     return plan
 
 
-def _known(store: Path, held: ExitStack) -> Known:
+def _known(store: Path, loaded: LoadedRecipe, held: ExitStack) -> Known:
     """What the store knows; nothing where it is yet to be made."""
     try:
-        return held.enter_context(open_known(store))
+        meta = open_root(store).meta
     except NotAStoreError:
         return NOTHING_KNOWN
+    if meta.target_options:
+        refuse_others(store, meta, store_options(loaded.target, loaded.recipe))
+    return held.enter_context(open_known(store))
 
 
 def _entry_bytes(loaded: LoadedRecipe) -> Callable[[Foreseen], int]:

@@ -25,6 +25,9 @@ from vcache_cli.store.owners import is_planted
 from vcache_cli.store.recognise import is_served, looks_like
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.protocols import Target
 
@@ -91,19 +94,26 @@ def _unwritten(folder: Path, target: Target) -> StoreRoot:
     return StoreRoot(folder, target.layout, StoreMeta(FORMAT, "", target.name))
 
 
-def create_root(path: str | os.PathLike[str], *, target: str) -> StoreRoot:
+def create_root(
+    path: str | os.PathLike[str], *, target: str, options: Mapping[str, Any] | None = None
+) -> StoreRoot:
     """The store at `path`, made where there is none.
+
+    Args:
+        path: the store.
+        target: whose store it is.
+        options: what all its entries have in common, see `store_options`; None: nothing.
 
     Raises:
         UsageError: it is a store of another target, or no such target is installed.
-        RefusedError: a directory that holds other things.
+        RefusedError: it is a store with other options, or a directory that holds other things.
         AccessError, StoreFullError: it cannot be made.
         NotAStoreError, FormatTooNewError: see `open_root`.
     """
     folder = Path(path).absolute()
     layout = load_target(target).layout
     make = adopt_meta if is_served(folder, layout) else create_meta
-    return StoreRoot(folder, layout, make(folder, target=target))
+    return StoreRoot(folder, layout, make(folder, target=target, target_options=options))
 
 
 def open_budget(root: StoreRoot, options: WarmOptions, target: Target) -> Budget | None:

@@ -9,17 +9,28 @@ from typing import TYPE_CHECKING, Any
 from vcache_cli import registry
 from vcache_cli.errors import ModelError, UsageError
 from vcache_cli.items import Stage
-from vcache_cli.protocols import FeatureTarget, GroupTarget, Numerics, Optioned, Target, WarmTarget
+from vcache_cli.protocols import (
+    Exclusive,
+    FeatureTarget,
+    GroupTarget,
+    Numerics,
+    Optioned,
+    Target,
+    WarmTarget,
+)
 
 if TYPE_CHECKING:
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.protocols import Backend
+    from vcache_cli.recipe import Recipe
 
 __all__ = [
     "demanded",
     "load_target",
     "load_warm_target",
     "resolve_options",
+    "store_options",
     "usable_targets",
     "uses",
 ]
@@ -64,9 +75,10 @@ def demanded(target: WarmTarget, options: WarmOptions) -> WarmOptions:
 
     Raises:
         UsageError: the caller asks for what the target does not take.
+        ModelError: the backend that the target asks for is not usable here.
     """
     if isinstance(target, Numerics) and options.backend is None:
-        options = replace(options, backend=target.backend)
+        options = replace(options, backend=_backend_of(target))
     if not isinstance(target, FeatureTarget):
         return options
     if options.stage is not Stage.FEATURES:
@@ -97,6 +109,22 @@ def resolve_options(
         flags = ", ".join(f"`--{name.replace('_', '-')}`" for name in others)
         raise UsageError(f"target `{target.name}` takes no {flags}")
     return {}
+
+
+def _backend_of(target: Numerics) -> str:
+    backend: Backend = registry.load("backends", target.backend)
+    if (reason := backend.unavailable()) is not None:
+        raise ModelError(
+            f"the server computes with `{target.backend}`, and so would this: {reason}",
+            hint="or name another, such as `--backend numpy`: the last bits of its features "
+            "differ from the server's own",
+        )
+    return target.backend
+
+
+def store_options(target: WarmTarget, recipe: Recipe) -> dict[str, Any]:
+    """What all entries of a store must have in common; empty where they need nothing."""
+    return dict(target.store_options(recipe)) if isinstance(target, Exclusive) else {}
 
 
 def usable_targets() -> Iterator[Target]:

@@ -11,6 +11,7 @@ from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.space import PruningWriter
 from vcache_cli.assemble.stores import create_root, open_budget
+from vcache_cli.assemble.targets import store_options
 from vcache_cli.engines import ThreadEngine
 from vcache_cli.entry import Provenance
 from vcache_cli.errors import NothingToDoError, VcacheError
@@ -64,7 +65,8 @@ def open_warm(source: Source, *, store: Path, model: str, options: WarmOptions) 
     """
     policy = ErrorPolicy.parse(options.on_error, options.max_errors)
     loaded = load_recipe(model, options)
-    root = create_root(store, target=options.target)
+    common = store_options(loaded.target, loaded.recipe)
+    root = create_root(store, target=options.target, options=common)
     return WarmRun(source, loaded=loaded, root=root, options=options, policy=policy)
 
 

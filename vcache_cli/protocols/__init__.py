@@ -9,6 +9,7 @@ from __future__ import annotations
 from vcache_cli.protocols.capabilities import (
     Annotator,
     Bounded,
+    Exclusive,
     FeatureTarget,
     GroupTarget,
     LevelTarget,
@@ -40,6 +41,7 @@ __all__ = [
     "Engine",
     "Evidence",
     "Examiner",
+    "Exclusive",
     "Family",
     "FeatureTarget",
     "GroupTarget",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Annotator",
     "Bounded",
+    "Exclusive",
     "FeatureTarget",
     "GroupTarget",
     "LevelTarget",
@@ -90,6 +91,18 @@ class Bounded(Protocol):
     @property
     def note(self) -> str:
         """What a user has to do, after a warm, before the server sees it; empty: nothing."""
+        ...
+
+
+@runtime_checkable
+class Exclusive(Protocol):
+    """A target whose server takes each entry of a store for its own model's.
+
+    A capability of `Target`: a store of it is filled for one model.
+    """
+
+    def store_options(self, recipe: Recipe) -> Mapping[str, Any]:
+        """What all entries of a store have in common, JSON values; kept in the store."""
         ...
 
 

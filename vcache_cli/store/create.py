@@ -7,7 +7,9 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from vcache_cli.digest import canonical_json
@@ -26,8 +28,9 @@ from vcache_cli.store.meta import FORMAT, StoreMeta, read_meta, read_small, vcac
 from vcache_cli.store.own import in_place
 from vcache_cli.store.owners import anyone_may_write, refuse_planted
 
-__all__ = ["adopt_meta", "create_meta", "write_meta"]
+__all__ = ["adopt_meta", "create_meta", "refuse_others", "write_meta"]
 
+_NAME: Final = ".vcache/store.json"
 _FOLDERS: Final = ("tmp", "runs", "quarantine", "locks")
 _TAG: Final = (
     b"Signature: 8a477f597d28d172789f06886806bc55\n"
@@ -53,8 +56,9 @@ def create_meta(
     """Make `path` a store, or find that it is one already.
 
     Raises:
-        UsageError: it is a store of another target, or with other options.
-        RefusedError: a directory that holds other things, or one that others may write to.
+        UsageError: it is a store of another target.
+        RefusedError: one with other options; a directory that holds other things, or one that
+            others may write to.
         NotAStoreError: not a directory, or a damaged `store.json`.
         FormatTooNewError, AccessError, StoreFullError: see `read_meta`, `files.explained`.
     """
@@ -67,7 +71,12 @@ def create_meta(
     return _agreed(path, wanted)
 
 
-def adopt_meta(path: str | os.PathLike[str], *, target: str) -> StoreMeta:
+def adopt_meta(
+    path: str | os.PathLike[str],
+    *,
+    target: str,
+    target_options: Mapping[str, Any] | None = None,
+) -> StoreMeta:
     """Make a server's own directory, which is there, a store: it is filled beside the server.
 
     What lies there stays as it is, and the directory's mode too.
@@ -77,7 +86,7 @@ def adopt_meta(path: str | os.PathLike[str], *, target: str) -> StoreMeta:
         RefusedError, NotAStoreError, FormatTooNewError, AccessError, StoreFullError: see
             `create_meta`.
     """
-    wanted = StoreMeta(FORMAT, secrets.token_hex(16), target)
+    wanted = StoreMeta(FORMAT, secrets.token_hex(16), target, dict(target_options or {}))
     if not os.path.lexists(vcache_dir(path) / "store.json"):
         write_meta(path, wanted)
     return _agreed(path, wanted)
@@ -85,14 +94,40 @@ def adopt_meta(path: str | os.PathLike[str], *, target: str) -> StoreMeta:
 
 def _agreed(path: str | os.PathLike[str], wanted: StoreMeta) -> StoreMeta:
     found = read_meta(path)  # another process may have been faster: the first one stands
-    target = wanted.target
-    if (found.target, dict(found.target_options)) != (target, dict(wanted.target_options)):
+    if found.target != wanted.target:
         raise UsageError(
-            f"{os.fspath(path)} is a store of target `{found.target}` with options "
-            f"{dict(found.target_options)}, not `{target}` with {dict(wanted.target_options)}",
+            f"{os.fspath(path)} is a store of target `{found.target}`, not `{wanted.target}`",
             hint="use another --store for another target",
         )
+    if wanted.target_options and not found.target_options:
+        found = _completed(path, found, wanted)
+    refuse_others(path, found, wanted.target_options)
     return found
+
+
+def refuse_others(
+    path: str | os.PathLike[str], meta: StoreMeta, options: Mapping[str, Any]
+) -> None:
+    """Refuse to fill the store at `path`, which says `meta`, with entries of other `options`.
+
+    Raises:
+        RefusedError: they differ.
+    """
+    if told := meta.differences(options):
+        raise RefusedError(
+            f"{os.fspath(path)} is of another model: {told}",
+            hint=f"name another --store: one of target `{meta.target}` is of one model",
+        )
+
+
+def _completed(path: str | os.PathLike[str], found: StoreMeta, wanted: StoreMeta) -> StoreMeta:
+    """A server's own store that was looked after before it was filled: its options now stand."""
+    meta = replace(found, store_id=found.store_id or wanted.store_id)
+    meta = replace(meta, target_options=wanted.target_options)
+    files = OsFiles()
+    with explained(files, os.fspath(path)):
+        _write(files, os.fspath(path), _NAME, _document(meta), publish=files.replace)
+    return read_meta(path)
 
 
 def _make_root(files: FileOps, path: str, meta: StoreMeta) -> None:
@@ -159,7 +194,7 @@ def write_meta(
                 _check_folder(files, folder)
         if not anyone_may_write(root):
             _write_new(files, root, "CACHEDIR.TAG", _TAG)
-        _write_new(files, root, ".vcache/store.json", canonical_json(meta.as_json()) + b"\n")
+        _write_new(files, root, _NAME, _document(meta))
         sync_directory(files, own)
         sync_directory(files, root)
 
@@ -170,8 +205,19 @@ def _check_folder(files: FileOps, path: str) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
 
+def _document(meta: StoreMeta) -> bytes:
+    return canonical_json(meta.as_json()) + b"\n"
+
+
 def _write_new(files: FileOps, root: str, name: str, data: bytes) -> None:
     """Write a file whole or not at all; one that is there stays."""
+    _write(files, root, name, data, publish=partial(_link_new, files))
+
+
+def _write(
+    files: FileOps, root: str, name: str, data: bytes, *, publish: Callable[[str, str], None]
+) -> None:
+    """Write a file whole or not at all; `publish` gives it its name."""
     temp, final = f"{root}/.vcache/tmp/{secrets.token_hex(16)}", f"{root}/{name}"
     try:
         fd = files.open(temp, TEMP_FLAGS, 0o600)
@@ -181,7 +227,7 @@ def _write_new(files: FileOps, root: str, name: str, data: bytes) -> None:
             files.fsync(fd)
         finally:
             files.close(fd)
-        _link_new(files, temp, final)
+        publish(temp, final)
     finally:
         with contextlib.suppress(OSError):  # renamed away, or never made
             files.unlink(temp)

@@ -58,6 +58,15 @@ class StoreMeta:
         """Permission bits of what is made in the store."""
         return _MODES[self.shared]
 
+    def differences(self, options: Mapping[str, Any]) -> str:
+        """What of the target's options is other in `options`; empty: nothing."""
+        mine = self.target_options
+        return "; ".join(
+            f"{name} {mine.get(name)!r:.80}, not {options.get(name)!r:.80}"
+            for name in sorted(mine.keys() | options.keys())
+            if mine.get(name) != options.get(name)
+        )
+
     def as_json(self) -> dict[str, Any]:
         """The document of `store.json`."""
         return {

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.digest import digest_json
 from vcache_cli.entry import Entry
@@ -150,6 +150,21 @@ class VllmEcTarget:
         """The `uuid` that a client gives: SHA-256 of source and recipe, 64 hex."""
         value = {"source": evidence.source_sha256, "recipe": recipe.digest}
         return digest_json({"target": self.name, **value})
+
+    def store_options(self, recipe: Recipe) -> dict[str, Any]:
+        """The model's family, weights and form: no file of the server says whose it is.
+
+        How pictures are prepared is in the `uuid` alone, so that one model's recipes share a root.
+        """
+        encoder = recipe.encoder
+        if encoder is None:
+            return {}
+        return {
+            "family": recipe.family,
+            "fingerprint": encoder.fingerprint,
+            "output": encoder.output,
+            "stored_dtype": encoder.stored_dtype,
+        }
 
     def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:
         """`ec_cache` (num_tokens, width), DeepStack features beside the others.
