@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli import registry
 from vcache_cli.doctor.checks import Check, State
+from vcache_cli.encode.blas_front import FIX, put_blas_in_front
 from vcache_cli.errors import ModelError
 from vcache_cli.tensor import Tensor
 
@@ -38,6 +40,8 @@ class Backends:
     """Float32 matrix products, 10^9 operations per second, one thread of vcache."""
     device: dict[str, str] = field(default_factory=dict)
     """Of the chosen backend."""
+    mlx_blas: Check | None = None
+    """Which BLAS answers MLX on this CPU; None where MLX needs none."""
 
     def as_json(self) -> dict[str, Any]:
         """The field `backend` of ``vcache.doctor/1``."""
@@ -52,7 +56,7 @@ class Backends:
 def measure_backends() -> Backends:
     """Each installed backend, measured where it can be used; well under a second each."""
     usable: list[tuple[int, str, Backend]] = []
-    result = Backends()
+    result = Backends(mlx_blas=_front())
     for name, backend in _installed(result.unavailable):
         reason = backend.unavailable()
         if reason:
@@ -65,7 +69,7 @@ def measure_backends() -> Backends:
         return result
     _, chosen, backend = max(usable, key=lambda each: each[:2])
     device = dict(backend.ops("F32").device)
-    return Backends(chosen, result.unavailable, result.gflops, device)
+    return Backends(chosen, result.unavailable, result.gflops, device, result.mlx_blas)
 
 
 def check_backends(found: Backends) -> list[Check]:
@@ -78,7 +82,28 @@ def check_backends(found: Backends) -> list[Check]:
         fix = "pip install --force-reinstall numpy"
         return [Check("backend", State.FAIL, "nothing here can encode", fix), *checks]
     speeds = ", ".join(f"{name} {speed:g} GFLOP/s" for name, speed in sorted(found.gflops.items()))
+    if found.mlx_blas:
+        checks.append(_with_speed(found.mlx_blas, found.gflops.get("mlx")))
     return [Check("backend", State.OK, f"{found.chosen} is chosen ({speeds})"), *checks]
+
+
+def _front() -> Check | None:
+    """Before MLX is imported, let it find a real BLAS."""
+    if sys.platform != "linux" or importlib.util.find_spec("mlx") is None:
+        return None
+    try:
+        front = put_blas_in_front()
+    except ModelError as error:
+        return Check("mlx_blas", State.FAIL, error.message, error.hint)
+    if front.library:
+        return Check("mlx_blas", State.OK, f"{front.library} answers MLX on the CPU")
+    return Check("mlx_blas", State.WARN, f"MLX has its own BLAS on the CPU: {front.reason}", FIX)
+
+
+def _with_speed(check: Check, gflops: float | None) -> Check:
+    if gflops is None:
+        return check
+    return replace(check, message=f"{check.message}, at {gflops:g} GFLOP/s")
 
 
 def _installed(unavailable: dict[str, str]) -> Iterator[tuple[str, Backend]]:

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Final
 
-__all__ = ["BlasFront", "put_blas_in_front"]
+__all__ = ["FIX", "BlasFront", "put_blas_in_front"]
 
 VARIABLE: Final = "VCACHE_BLAS"
 """Path of a library, read from the environment only: loading it runs its code."""
 _SYSTEM: Final = ("openblas", "mkl_rt")
 _NEEDED: Final = "cblas_sgemm"
-INSTALL: Final = "install `libopenblas0` (or your system's OpenBLAS), or `vcache-cli[mkl]`"
+FIX: Final = "pip install 'vcache-cli[mkl]', or install your system's libopenblas"
+"""What to do where MLX has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,9 @@ def put_blas_in_front() -> BlasFront:
         ModelError: `VCACHE_BLAS` names what cannot be loaded, or is no BLAS.
     """
     if sys.platform != "linux":
-        return BlasFront(None, "MLX brings the right one on this system")
+        return BlasFront(None, "MLX needs none on this system")
     if "mlx.core" in sys.modules:
-        return BlasFront(None, "MLX was imported before")
+        return BlasFront(None, "it was imported before another could be put in front")
     named = os.environ.get(VARIABLE, "")
     if named:
         reason = _load(named)
@@ -66,7 +67,7 @@ def put_blas_in_front() -> BlasFront:
     for library in _found():
         if not _load(library):
             return BlasFront(library)
-    return BlasFront(None, f"no OpenBLAS and no MKL was found; {INSTALL}")
+    return BlasFront(None, "no OpenBLAS and no MKL was found")
 
 
 def _load(library: str) -> str:
