@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.store.care import make_store
 from vcache_cli.digest import digest_json
@@ -128,6 +131,28 @@ def test_odd_tables_are_a_miss(tensors: dict[str, tuple[str, tuple[int, ...]]]) 
     }
     with pytest.raises(InvalidEntryError):
         LAYOUT.unpack(file.path, file.metadata, made)
+
+
+SIDES = st.lists(st.integers(0, 6), max_size=4).map(tuple)
+TEXTS = st.integers(-1, 7).map(str) | st.text(max_size=3)
+
+
+@given(SIDES, st.sampled_from([(1, 256), (2, 256), (0, 256), (256,)]), TEXTS, TEXTS)
+def test_whatever_a_file_says_it_is_a_miss_or_an_array(
+    shape: tuple[int, ...], table: tuple[int, ...], axis: str, stride: str
+) -> None:
+    """No other exception, neither at the get nor at the first look."""
+    file = file_of(entry_of(pixels()), LAYOUT)
+    metadata = {**file.metadata, "vcache.channel_axis": axis, "vcache.channel_stride": stride}
+    tensors = {
+        "pixel_values": Tensor("U8", shape, bytes(math.prod(shape))),
+        "pixel_values.lut": Tensor("F32", table, bytes(4 * math.prod(table))),
+    }
+    try:
+        entry = LAYOUT.unpack(file.path, metadata, tensors)
+    except InvalidEntryError:
+        return
+    assert entry.numpy("pixel_values").shape == shape
 
 
 def test_levels_that_would_not_fit_once_expanded_are_a_miss() -> None:
