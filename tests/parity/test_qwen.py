@@ -40,11 +40,11 @@ QWEN2 = {**TYPE, **CLIP, "patch_size": 14, "merge_size": 2, "temporal_patch_size
 QWEN3 = {**TYPE, **HALF, "patch_size": 16, "merge_size": 2, "temporal_patch_size": 2}
 PUBLISHED: dict[str, dict[str, Any]] = {
     "qwen2_vl": {**QWEN2, "min_pixels": 3136, "max_pixels": 12845056},
-    "qwen2_5_vl": {**QWEN2, "min_pixels": 3136, "max_pixels": 12845056},
+    "qwen2_5_vl": {**QWEN2, "min_pixels": 6272, "max_pixels": 401_408},
     "qwen3_vl": {**QWEN3, "size": {"longest_edge": 16777216, "shortest_edge": 65536}},
-    "qwen3_5": {**QWEN3, "size": {"longest_edge": 16777216, "shortest_edge": 65536}},
+    "qwen3_5": {**QWEN3, "size": {"longest_edge": 262_144, "shortest_edge": 4096}},
 }
-"""Settings as the checkpoints of each family carry them."""
+"""Settings as checkpoints carry them; half with the narrower limits that users set."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "bare": TYPE,
     "null-limits": {**QWEN2, "min_pixels": None, "max_pixels": None},

@@ -133,6 +133,7 @@ def test_odd_tables_are_a_miss(tensors: dict[str, tuple[str, tuple[int, ...]]]) 
         LAYOUT.unpack(file.path, file.metadata, made)
 
 
+FILE = file_of(entry_of(pixels()), LAYOUT)
 SIDES = st.lists(st.integers(0, 6), max_size=4).map(tuple)
 TEXTS = st.integers(-1, 7).map(str) | st.text(max_size=3)
 
@@ -142,14 +143,13 @@ def test_whatever_a_file_says_it_is_a_miss_or_an_array(
     shape: tuple[int, ...], table: tuple[int, ...], axis: str, stride: str
 ) -> None:
     """No other exception, neither at the get nor at the first look."""
-    file = file_of(entry_of(pixels()), LAYOUT)
-    metadata = {**file.metadata, "vcache.channel_axis": axis, "vcache.channel_stride": stride}
+    metadata = {**FILE.metadata, "vcache.channel_axis": axis, "vcache.channel_stride": stride}
     tensors = {
         "pixel_values": Tensor("U8", shape, bytes(math.prod(shape))),
         "pixel_values.lut": Tensor("F32", table, bytes(4 * math.prod(table))),
     }
     try:
-        entry = LAYOUT.unpack(file.path, metadata, tensors)
+        entry = LAYOUT.unpack(FILE.path, metadata, tensors)
     except InvalidEntryError:
         return
     assert entry.numpy("pixel_values").shape == shape
