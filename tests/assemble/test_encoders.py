@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
 from tests.cli.running import running
 from vcache_cli import registry
 from vcache_cli.assemble import encoder_choices
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_each_family_with_a_tower_has_one_chosen_encoder() -> None:
