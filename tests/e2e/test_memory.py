@@ -19,13 +19,16 @@ MOST_RESIDENT_BYTES = 600 * 10**6
 MOST_READ_BYTES = 150 * 10**6
 
 SCRIPT = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from vcache_cli.cli.app import run
+
+def told(name, word):
+    lines = Path("/proc/self", name).read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(word)))
+
 code = run(sys.argv[1:])
-read = next(line for line in Path("/proc/self/io").read_text().splitlines() if "rchar" in line)
-kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps([code, kib * 1024, int(read.split()[1])]), file=sys.stderr)
+print(json.dumps([code, told("status", "VmHWM") * 1024, told("io", "rchar")]), file=sys.stderr)
 """
 
 
