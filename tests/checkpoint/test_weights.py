@@ -80,11 +80,6 @@ def no_index(folder: Path) -> None:
     (folder / INDEX).unlink()
 
 
-def no_shard(folder: Path) -> None:
-    for path in folder.glob("model-*"):
-        path.unlink()
-
-
 def change_index(folder: Path, name: str, shard: object) -> None:
     content = json.loads((folder / INDEX).read_text())
     content["weight_map"][name] = shard
@@ -105,7 +100,6 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "none": (without_weights, "found neither"),
     "pickles": (only_pickles, "found only pytorch_model.bin"),
     "no index": (no_index, "found 3 files without an index"),
-    "shards missing": (no_shard, "3 missing: model-00001-of-00003.safetensors"),
     "tensor missing": (
         lambda folder: change_index(folder, "extra", "model-00002-of-00003.safetensors"),
         "expected `extra` in model-00002-of-00003.safetensors, found no such tensor",

@@ -50,6 +50,8 @@ class WarmOptions:
     max_errors: str | None = None
     """A number of items, or a percentage such as ``5%``."""
     retry_errors: bool = False
+    download: bool = False
+    """Bring what is missing of a model of the Hugging Face Hub into the local cache."""
     max_size_bytes: int | None = None
     """Budget of the whole store."""
     min_free_bytes: int | None = None

@@ -11,10 +11,16 @@ from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
 from vcache_cli.assemble.releases import check_release
 from vcache_cli.assemble.servers import choose_family, encode_by_server, open_server
 from vcache_cli.assemble.targets import demanded, load_warm_target, resolve_options
-from vcache_cli.checkpoint import Checkpoint, open_checkpoint
+from vcache_cli.checkpoint import (
+    SETTINGS_FILES,
+    Checkpoint,
+    download,
+    is_hub_name,
+    open_checkpoint,
+)
 from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_bytes, digest_json
-from vcache_cli.errors import ModelError
+from vcache_cli.errors import MissingWeightsError, ModelError
 from vcache_cli.items import Frames, Stage
 from vcache_cli.protocols import Evidence
 from vcache_cli.recipe import EncoderRecipe, Recipe
@@ -98,12 +104,23 @@ def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = Non
         ModelError: the model, its settings, its weights or the backend are not usable.
         RefusedError: the model brings code that would be run.
     """
-    options = options or WarmOptions()
+    options, name = options or WarmOptions(), os.fspath(model)
+    if not options.download or os.path.isdir(name) or not is_hub_name(name):
+        return _load_recipe(name, options)
+    download(name, SETTINGS_FILES)
+    try:
+        return _load_recipe(name, options)
+    except MissingWeightsError as error:
+        download(name, error.files)  # of the files that an index names, only those needed
+        return _load_recipe(name, options)
+
+
+def _load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
     target = load_warm_target(options.target)
     options = demanded(target, options)
     profile: Profile = registry.load("profiles", target.profile or options.profile)
     check_release(profile, force=options.force_profile)
-    checkpoint = open_checkpoint(os.fspath(model))
+    checkpoint = open_checkpoint(model)
     target_options = resolve_options(target, options, checkpoint)
     if "max_side" in target_options:
         profile = replace(profile, max_side=target_options["max_side"] or None)

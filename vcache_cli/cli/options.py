@@ -17,6 +17,7 @@ __all__ = [
     "BackendOption",
     "BatchSizeOption",
     "ComputeDtypeOption",
+    "DownloadOption",
     "DryRunOption",
     "DtypeOption",
     "EventsOption",
@@ -178,6 +179,10 @@ QuietOption = Annotated[
 ]
 VerboseOption = Annotated[bool, option("--verbose", "-v", about="Say more on stderr.")]
 YesOption = Annotated[bool, option("--yes", about="Delete without asking.")]
+DownloadOption = Annotated[
+    bool,
+    option("--download", about="Fetch what is needed of a model of the Hugging Face Hub."),
+]
 DryRunOption = Annotated[bool, option("--dry-run", about="Show the plan, and change nothing.")]
 
 

@@ -95,6 +95,7 @@ def _options(settings: Settings, given: Mapping[str, Any]) -> WarmOptions:
         on_error=settings.on_error,
         max_errors=settings.max_errors,
         retry_errors=bool(given.get("retry_errors")),
+        download=bool(given.get("download")),
         max_size_bytes=settings.max_size,
         min_free_bytes=settings.min_free,
         on_full=settings.on_full,

@@ -25,6 +25,7 @@ def check(
     sources: opt.Sources = None,
     *,
     model: opt.ModelOption = None,
+    download: opt.DownloadOption = False,
     store: opt.StoreOption = None,
     target: opt.TargetOption = None,
     model_name: target_opt.ModelNameOption = None,

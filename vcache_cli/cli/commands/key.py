@@ -25,6 +25,7 @@ def key(
     sources: opt.Sources = None,
     *,
     model: opt.ModelOption = None,
+    download: opt.DownloadOption = False,
     target: opt.TargetOption = None,
     model_name: target_opt.ModelNameOption = None,
     max_side: target_opt.MaxSideOption = None,
