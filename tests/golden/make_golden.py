@@ -1,4 +1,6 @@
-"""Make the golden entries: files of formats 1 and 2, which every later version must read.
+"""Make the golden entries: files of formats 1 and 2, and of servers' stores.
+
+Every later version must read them.
 
     python -m tests.golden.make_golden --update-golden
 
@@ -11,6 +13,7 @@ import argparse
 import struct
 from pathlib import Path
 
+from tests.golden.served import SERVED, served_bytes
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.items import Kind, Stage
@@ -83,6 +86,8 @@ def main() -> None:
     parser.parse_args()
     GOLDEN.write_bytes(golden_bytes(golden_entry()))
     GOLDEN_LEVELS.write_bytes(golden_bytes(golden_levels()))
+    for name, (_, path) in SERVED.items():
+        path.write_bytes(served_bytes(name))
 
 
 if __name__ == "__main__":
