@@ -122,11 +122,9 @@ def test_the_answer_from_cached_features_is_that_from_the_picture(loaded: Loaded
         features = encoder.encode([pixels])[0]
         inputs = loaded.inputs(pixels)
         expected = loaded.owner.run(partial(first_logprobs, loaded.model, inputs))
-        found = loaded.owner.run(
-            lambda inputs=inputs, features=features: first_logprobs(
-                loaded.model, inputs, cached_image_features=given(loaded.model, features)
-            )
-        )
+        ours = partial(given, loaded.model, features)
+        more = {"cached_image_features": loaded.owner.run(ours)}
+        found = loaded.owner.run(partial(first_logprobs, loaded.model, inputs, **more))
         assert np.isfinite(expected).all()
         assert np.abs(found - expected).max() <= TOLERANCE
 
@@ -191,7 +189,7 @@ def test_features_of_a_server_s_own_dtype_are_kept_in_it(tmp_path: Path) -> None
     import mlx.core as mx
 
     folder = make_model(tmp_path / "model", "qwen2_5_vl")
-    weights = mx.load(str(folder / "model.safetensors"))
+    weights: Any = mx.load(str(folder / "model.safetensors"))
     narrow = {name: array.astype(mx.bfloat16) for name, array in weights.items()}
     mx.save_safetensors(str(folder / "model.safetensors"), narrow, {"format": "mlx"})
     loaded = open_model(folder, "qwen2_5_vl")

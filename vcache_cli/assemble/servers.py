@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli import registry
-from vcache_cli.errors import ModelError
+from vcache_cli.errors import ModelError, UsageError
 from vcache_cli.items import Stage
 from vcache_cli.preprocess import family_name
 from vcache_cli.recipe import EncoderRecipe
@@ -30,8 +30,16 @@ def open_server(checkpoint: Checkpoint, options: WarmOptions) -> ModelOwner | No
     """The model as mlx-vlm loads it, where that is asked for or nothing here can take its place.
 
     Nothing is loaded yet.
+
+    Raises:
+        UsageError: another backend for a target whose entries only mlx-vlm's own code makes.
     """
     asked = options.backend == MLX_VLM
+    if options.target == MLX_VLM and not asked:
+        raise UsageError(
+            f"target `{MLX_VLM}` computes by mlx-vlm's own code, not by `{options.backend}`",
+            hint="leave `--backend` away",
+        )
     if not asked and (options.backend or _is_known(checkpoint, options)):
         return None
     if not asked and importlib.util.find_spec("mlx_vlm") is None:

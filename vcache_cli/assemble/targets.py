@@ -112,6 +112,8 @@ def resolve_options(
 
 
 def _backend_of(target: Numerics) -> str:
+    if target.backend not in registry.names("backends"):
+        return target.backend  # a server's own code, which says itself why it cannot be used
     backend: Backend = registry.load("backends", target.backend)
     if (reason := backend.unavailable()) is not None:
         raise ModelError(

@@ -30,14 +30,16 @@ from vcache_cli.targets.mlx_vlm import MlxVlmTarget
 from vcache_cli.targets.mlx_vlm_layout import mlx_vlm_key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Self
 
     from vcache_cli.store.pool import EntryWriter
 
-__all__ = ["CacheCounts", "PersistentVisionFeatureCache"]
+__all__ = ["MEMORY_BYTES", "CacheCounts", "PersistentVisionFeatureCache", "open_features"]
 
-_MEMORY_BYTES: Final = 512 * 1024**2
+MEMORY_BYTES: Final = 512 * 1024**2
+"""Of features, unless the caller says otherwise."""
 _NAMED: Final = "processed:"
 """How names begin that mlx-vlm makes of content; a path or an address names no content."""
 
@@ -58,6 +60,25 @@ class CacheCounts:
         """Share of the lookups that hit, 0..1; 0 of none."""
         hits = self.memory_hits + self.store_hits
         return hits / (hits + self.misses) if hits + self.misses else 0.0
+
+    @classmethod
+    def total(cls, counts: Iterable[CacheCounts]) -> CacheCounts:
+        """The sums of several."""
+        rows = [[getattr(each, name) for name in cls.__slots__] for each in counts]
+        return cls(*(sum(column) for column in zip(*rows, strict=True)))
+
+
+def open_features(path: str | os.PathLike[str]) -> DiskStore:
+    """The store of target `mlx-vlm` at `path`, made where there is none, open for writing.
+
+    Raises:
+        UsageError: it is a store of another target.
+        NotAStoreError, FormatTooNewError, RefusedError: the folder is not ours to write.
+        AccessError, StoreFullError, LockBusyError: it cannot be written.
+    """
+    target, folder = MlxVlmTarget(), Path(path).absolute()
+    root = StoreRoot(folder, target.layout, create_meta(folder, target=target.name))
+    return DiskStore(root, mode="w")
 
 
 class PersistentVisionFeatureCache:
@@ -83,11 +104,13 @@ class PersistentVisionFeatureCache:
         store: DiskStore | str | os.PathLike[str],
         model: Any = None,  # noqa: ANN401  MLX ships no usable types
         *,
-        memory_bytes: int = _MEMORY_BYTES,
+        memory_bytes: int = MEMORY_BYTES,
     ) -> None:
         self._version = check_version()
         self._held = contextlib.ExitStack()
-        self._store = store if isinstance(store, DiskStore) else self._open(store)
+        if not isinstance(store, DiskStore):
+            store = self._held.enter_context(open_features(store))
+        self._store = store
         self._memory: ByteLru[str, Any] = ByteLru(capacity_bytes=memory_bytes)
         self._writer: EntryWriter | None = None
         with contextlib.suppress(VcacheError):  # open for reading only
@@ -98,15 +121,14 @@ class PersistentVisionFeatureCache:
         self._encoder = ""
         self._missed = ""
 
-    def _open(self, path: str | os.PathLike[str]) -> DiskStore:
-        target, folder = MlxVlmTarget(), Path(path).absolute()
-        root = StoreRoot(folder, target.layout, create_meta(folder, target=target.name))
-        return self._held.enter_context(DiskStore(root, mode="w"))
-
     def bind(self, model: Any) -> None:  # noqa: ANN401  as above
-        """From now on, the features are those of `model`; what another made is forgotten."""
+        """From now on, the features are those of `model`; what another made is forgotten.
+
+        Reads the weights of its vision part. To be called by the thread that has the model.
+        """
         self.clear()
         self._model, self._encoder = model, ""
+        self._fingerprint()
 
     def attach(self) -> None:
         """Let the model consult this cache wherever its code does not do so by itself.

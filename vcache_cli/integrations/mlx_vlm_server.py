@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.encode.blas_front import put_blas_in_front
 from vcache_cli.encode.mlx_vlm import check_version
 from vcache_cli.errors import ModelError, UsageError
-from vcache_cli.integrations.mlx_vlm import PersistentVisionFeatureCache
+from vcache_cli.integrations.mlx_vlm import (
+    MEMORY_BYTES,
+    CacheCounts,
+    PersistentVisionFeatureCache,
+    open_features,
+)
 
 if TYPE_CHECKING:
     import os
@@ -26,39 +32,45 @@ def serve(
     store: str | os.PathLike[str],
     arguments: Sequence[str],
     *,
-    memory_bytes: int | None = None,
-    told: Callable[[PersistentVisionFeatureCache], None] = lambda _: None,
+    memory_bytes: int = MEMORY_BYTES,
+    told: Callable[[CacheCounts], None] = lambda _: None,
 ) -> None:
     """Run the server until it ends, in this process; on loopback unless `arguments` say otherwise.
 
     Args:
         store: a folder, made where there is none.
         arguments: the server's own.
-        memory_bytes: see `PersistentVisionFeatureCache`.
-        told: called with the cache once the server has ended.
+        memory_bytes: bound on the features that each loaded model holds in memory.
+        told: called with the counts of all lookups once the server has ended.
 
     Raises:
         ModelError: mlx-vlm is missing, of another series, or not built as it was.
         UsageError: an argument with which the cache could not be in place.
-        NotAStoreError, AccessError, RefusedError: see `PersistentVisionFeatureCache`.
+        NotAStoreError, AccessError, RefusedError: see `open_features`.
     """
     check_version()
-    if "--reload" in arguments:
+    if any(each == "--reload" for each in arguments):
         raise UsageError("`--reload` starts a new process, in which the cache is not in place")
     put_blas_in_front()
-    bound = {} if memory_bytes is None else {"memory_bytes": memory_bytes}
-    with PersistentVisionFeatureCache(store, **bound) as cache:
-        run = put_in_place(cache)
+    with open_features(store) as disk, ExitStack() as held:
+        caches: list[PersistentVisionFeatureCache] = []
+
+        def make(**_: object) -> PersistentVisionFeatureCache:
+            cache = PersistentVisionFeatureCache(disk, memory_bytes=memory_bytes)
+            caches.append(held.enter_context(cache))
+            return cache
+
+        run = put_in_place(make)
         is_told = any(each.partition("=")[0] == "--host" for each in arguments)
         sys.argv = ["mlx_vlm.server", *([] if is_told else ["--host", _LOOPBACK]), *arguments]
         try:
             run()
         finally:
-            told(cache)
+            told(CacheCounts.total(each.counts for each in caches))
 
 
-def put_in_place(cache: PersistentVisionFeatureCache) -> Callable[[], None]:
-    """Let every model that the server loads from now on use `cache`; the server's `main`.
+def put_in_place(make: Callable[..., PersistentVisionFeatureCache]) -> Callable[[], None]:
+    """Let the server call `make` for the cache of each model that it loads; the server's `main`.
 
     Raises:
         ModelError: the installed server is not built as it was.
@@ -74,11 +86,11 @@ def put_in_place(cache: PersistentVisionFeatureCache) -> Callable[[], None]:
 
     def initialize_model(self: Any) -> None:  # noqa: ANN401  theirs
         initialize(self)
-        if self.vision_cache is cache:
-            cache.bind(self.model)
-            cache.attach()
+        if isinstance(self.vision_cache, PersistentVisionFeatureCache):
+            self.vision_cache.bind(self.model)
+            self.vision_cache.attach()
 
-    vars(app)["VisionFeatureCache"] = lambda **_: cache
+    vars(app)["VisionFeatureCache"] = make
     worker._initialize_model = initialize_model  # noqa: SLF001  there is no other way in
     main: Callable[[], None] = cli.main
     return main

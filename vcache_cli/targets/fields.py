@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from vcache_cli.digest import DIGEST_LENGTH
+from vcache_cli.digest import DIGEST_LENGTH, canonical_json
 from vcache_cli.entry import Provenance
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.items import Kind
@@ -73,4 +73,8 @@ def _object(text: str, name: str) -> dict[str, Any]:
         raise InvalidEntryError(f"the {name} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise InvalidEntryError(f"the {name} is not a JSON object")
+    try:
+        canonical_json(value)
+    except ValueError as error:  # a number that Python reads and JSON does not have
+        raise InvalidEntryError(f"the {name} is not JSON: {error}") from error
     return value

@@ -89,8 +89,7 @@ class MlxVlmLayout:
             "format": _FORMAT,
             "key": entry.key,
             "stage": Stage.FEATURES.value,
-            "processed": entry.metadata.get("processed"),
-            "encoder": entry.metadata.get("encoder"),
+            **{name: _part(entry, name) for name in ("processed", "encoder")},
             "created": known.created or creation_time(),
             "kind": known.kind.value if known.kind else None,
             "model": display_path(known.model) if known.model else None,
@@ -120,6 +119,11 @@ class MlxVlmLayout:
         if tensors:
             _check_tensors(tensors)
         return Entry(key, Stage.FEATURES, tensors, provenance_of(metadata), metadata)
+
+
+def _part(entry: Entry, name: str) -> str | None:
+    """A part of the key, of an entry that is new or was read."""
+    return entry.metadata.get(name) or entry.metadata.get(f"vcache.{name}")
 
 
 def part_number(name: str) -> int:

@@ -15,7 +15,7 @@ from vcache_cli.cli.output import Output
 from vcache_cli.cli.text import count
 
 if TYPE_CHECKING:
-    from vcache_cli.integrations.mlx_vlm import PersistentVisionFeatureCache
+    from vcache_cli.integrations.mlx_vlm import CacheCounts
 
 __all__ = ["serve_mlx_vlm"]
 
@@ -46,8 +46,7 @@ def serve_mlx_vlm(
     output = Output(json=False, quiet=quiet)
     preload = ["--model", settings.model] if settings.model else []
 
-    def tell(cache: PersistentVisionFeatureCache) -> None:
-        counts = cache.counts
+    def tell(counts: CacheCounts) -> None:
         hits = counts.memory_hits + counts.store_hits
         output.say(
             f"{count(hits + counts.misses, 'lookup')}: {counts.store_hits:,} from the store, "

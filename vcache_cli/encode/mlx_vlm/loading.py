@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -43,6 +44,7 @@ _CODE_FILES: Final = (
     "tokenizer_config.json",
     "video_preprocessor_config.json",
 )
+_REWRITTEN: Final = "F8_E8M0"
 _NOT_VISION: Final = frozenset({"language_model", "lm_head", "text_model", "text", "mtp"})
 _AUDIO: Final = ("audio", "speech", "sound", "talker", "code2wav")
 _NO_SETTINGS: Final = frozenset(
@@ -126,6 +128,7 @@ def load_model(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -> Lo
     """
     version = check_version()
     refuse_code(checkpoint.folder, trust_remote_code=trust_remote_code)
+    _refuse_rewriting(checkpoint)
     put_blas_in_front()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
     try:
@@ -138,6 +141,18 @@ def load_model(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -> Lo
             f"{checkpoint.folder}: mlx-vlm {version} cannot load it: {error}"
         ) from error
     return LoadedModel(model, processor, fingerprint(model))
+
+
+def _refuse_rewriting(checkpoint: Checkpoint) -> None:
+    """A model folder is never written to, not for a moment, as mlx-vlm does for such weights."""
+    with contextlib.suppress(ModelError):  # what mlx-vlm says of odd weight files is better
+        for name, place in checkpoint.tensors.items():
+            if place.dtype == _REWRITTEN:
+                raise RefusedError(
+                    f"{checkpoint.folder}: mlx-vlm rewrites the headers of its files while it "
+                    f"loads them, for `{name}` is {_REWRITTEN}",
+                    hint="convert the checkpoint with `mlx_vlm.convert` first",
+                )
 
 
 def vision_parameters(model: Any) -> dict[str, Any]:  # noqa: ANN401  MLX ships no usable types
