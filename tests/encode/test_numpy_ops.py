@@ -56,7 +56,8 @@ def test_every_activation_has_a_definition_here() -> None:
 @given(st.lists(st.floats(-30, 30, width=32), min_size=1, max_size=50))
 def test_an_activation_follows_its_formula(name: str, numbers: list[float]) -> None:
     expected = np.array([CURVES[name](number) for number in numbers])
-    close(OPS.activation(np.array(numbers, np.float32), name=name), expected, 4e-7)
+    found = OPS.activation(np.array(numbers, np.float32), name=name)
+    close(found, expected, 1e-6)  # half a last bit of tanh, times 30
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
