@@ -23,7 +23,7 @@ from vcache_cli.errors import ModelError
 
 PACKAGE = Path(__file__).resolve().parent / "plugin_package"
 OFFLINE = ("-q", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
-INSTALLED = ["native", "omlx", "vllm-ec"]
+INSTALLED = ["mlx-vlm", "native", "omlx", "vllm-ec"]
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,7 @@ def test_plugins_shows_what_each_target_is_good_for(capsys: pytest.CaptureFixtur
     run = running(capsys)("plugins")
     lines = [line.split() for line in run.out.splitlines() if line.startswith("targets")]
     assert {line[1]: " ".join(line[4:]) for line in lines} == {
+        "mlx-vlm": "look after, warm",
         "native": "look after, warm",
         "omlx": "look after, warm",
         "vllm-ec": "look after, warm",
