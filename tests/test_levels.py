@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from vcache_cli.items import LevelTable
-from vcache_cli.levels import LevelTensor
+from vcache_cli.levels import LevelTable, LevelTensor
 from vcache_cli.tensor import Tensor
 
 

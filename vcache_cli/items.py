@@ -6,13 +6,15 @@ import math
 import os
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from vcache_cli.levels import LevelTable
 
 __all__ = [
     "Features",
@@ -20,17 +22,18 @@ __all__ = [
     "Frames",
     "Group",
     "Kind",
-    "LevelTable",
     "MediaItem",
+    "Part",
     "Pixels",
     "Stage",
+    "Trouble",
     "WarmItem",
     "display_path",
 ]
 
 
-_BLOCK_LEVELS: Final = 65536
-"""As many indices of eight bytes stay in a processor's cache."""
+_INSIDE: Final = "::"
+"""Between a container and a part of it."""
 
 
 class Kind(StrEnum):
@@ -73,6 +76,53 @@ class FileStat:
         return cls(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_dev)
 
 
+class Part(Protocol):
+    """Where in a container an item lies: a member, a cell, a piece of a line. A picklable value."""
+
+    @property
+    def name(self) -> str:
+        """As the container spells it. It is printed, and never a path of a file."""
+        ...
+
+    @property
+    def locator(self) -> str:
+        """Tells it from all others of the same container."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """As many as are read of the container; 0 where that is not known."""
+        ...
+
+    def read(
+        self, path: str, stat: FileStat | None, limit_of: Callable[[bytes], int | None]
+    ) -> bytes | None:
+        """Its bytes, out of the container at `path`, if its first bytes say so.
+
+        Args:
+            path: of the container.
+            stat: of the container when the part was found; None where that does not matter.
+            limit_of: given the first 64 bytes or fewer, the most bytes to take; None for none.
+
+        Raises:
+            ItemError: it cannot be had.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why what was found cannot be an item: known before anything of it is read."""
+
+    kind: str
+    message: str
+    hint: str = ""
+    skipped: bool = False
+    """True where the corpus is as well without it."""
+    warns: bool = True
+    """False for what is skipped without a word."""
+
+
 @dataclass(frozen=True, slots=True)
 class MediaItem:
     """One image or video found, not yet read. Picklable; crosses machines."""
@@ -83,16 +133,39 @@ class MediaItem:
     """As found; None where the file could not be examined (the worker then says why)."""
     explicit: bool = False
     """True where the user named the file itself, so that a non-picture is an error."""
+    part: Part | None = None
+    """Set where the file is a container: which part of it. `stat` is the container's."""
+    trouble: Trouble | None = None
+    """Set where there is nothing to read, only something to tell."""
+
+    @property
+    def name(self) -> str:
+        """What the item itself is called: the member of a container, or the file."""
+        return self.part.name if self.part else self.path
 
     @property
     def absolute_path(self) -> str:
         """The path from the root of the filesystem: what memos are kept under."""
-        return os.path.abspath(self.path)
+        place = os.path.abspath(self.path)
+        return f"{place}{_INSIDE}{self.part.locator}" if self.part else place
+
+    @property
+    def locator(self) -> str:
+        """`path`, and the part of a container: no two items of a corpus share it."""
+        return f"{self.path}{_INSIDE}{self.part.locator}" if self.part else self.path
 
     @property
     def source(self) -> str:
         """Printable name of the item."""
-        return display_path(self.path)
+        place = display_path(self.path)
+        return f"{place}{_INSIDE}{display_path(self.part.name)}" if self.part else place
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes to read for it; 0 where that is not known."""
+        if self.part:
+            return self.part.size_bytes
+        return self.stat.size_bytes if self.stat else 0
 
     @property
     def files(self) -> tuple[MediaItem, ...]:
@@ -109,7 +182,12 @@ class Group:
     @property
     def path(self) -> str:
         """Names the group among others: its pictures' paths."""
-        return "\0".join(each.path for each in self.items)
+        return "\0".join(each.locator for each in self.items)
+
+    @property
+    def locator(self) -> str:
+        """As `path`."""
+        return self.path
 
     @property
     def source(self) -> str:
@@ -155,37 +233,6 @@ class Frames:
     def height(self) -> int:
         """Height in pixels."""
         return int(self.rgb.shape[1])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LevelTable:
-    """What each uint8 level of each channel stands for, where pixels are kept as levels."""
-
-    values: NDArray[np.float32]
-    """(C, 256) float32."""
-    channel_axis: int
-    """The axis of the levels along which channels alternate."""
-    channel_stride: int = 1
-    """Neighbours of one channel along it: index i belongs to channel ``i // stride % C``."""
-
-    def expand(self, levels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """The float32 values of `levels`, in the same shape."""
-        import numpy as np
-
-        shape, axis, channels = levels.shape, self.channel_axis, len(self.values)
-        inner = self.channel_stride * math.prod(shape[axis + 1 :])
-        rows = math.prod(shape[:axis]) * (shape[axis] // (channels * self.channel_stride))
-        apart = levels.reshape(rows, channels, inner)
-        expanded = np.empty(shape, np.float32)
-        places = expanded.reshape(rows, channels, inner)
-        high = max(1, _BLOCK_LEVELS // max(1, channels * inner))
-        for top in range(0, rows, high):
-            for left in range(0, inner, _BLOCK_LEVELS):
-                part = slice(top, top + high), slice(left, left + _BLOCK_LEVELS)
-                for channel, values in enumerate(self.values):
-                    found = np.take(values, apart[part[0], channel, part[1]], mode="clip")
-                    places[part[0], channel, part[1]] = found  # `clip`: none is outside
-        return expanded
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vcache_cli.items import LevelTable
 from vcache_cli.tensor import Tensor
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["TABLE_ENDING", "LevelTensor"]
+__all__ = ["TABLE_ENDING", "LevelTable", "LevelTensor"]
 
 TABLE_ENDING: Final = ".lut"
 """What a table's name adds to that of its levels."""
 _LEVELS: Final = 256
 _ITEMSIZE_BYTES: Final = 4
+_BLOCK_LEVELS: Final = 65536
+"""Expanded at once, so that both sides stay in cache."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelTable:
+    """What each uint8 level of each channel stands for, where pixels are kept as levels."""
+
+    values: NDArray[np.float32]
+    """(C, 256) float32."""
+    channel_axis: int
+    """The axis of the levels along which channels alternate."""
+    channel_stride: int = 1
+    """Neighbours of one channel along it: index i belongs to channel ``i // stride % C``."""
+
+    def expand(self, levels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """The float32 values of `levels`, in the same shape."""
+        import numpy as np
+
+        shape, axis, channels = levels.shape, self.channel_axis, len(self.values)
+        inner = self.channel_stride * math.prod(shape[axis + 1 :])
+        rows = math.prod(shape[:axis]) * (shape[axis] // (channels * self.channel_stride))
+        apart = levels.reshape(rows, channels, inner)
+        expanded = np.empty(shape, np.float32)
+        places = expanded.reshape(rows, channels, inner)
+        high = max(1, _BLOCK_LEVELS // max(1, channels * inner))
+        for top in range(0, rows, high):
+            for left in range(0, inner, _BLOCK_LEVELS):
+                part = slice(top, top + high), slice(left, left + _BLOCK_LEVELS)
+                for channel, values in enumerate(self.values):
+                    found = np.take(values, apart[part[0], channel, part[1]], mode="clip")
+                    places[part[0], channel, part[1]] = found  # `clip`: none is outside
+        return expanded
 
 
 class LevelTensor(Tensor):

@@ -15,8 +15,8 @@ from tests.store.care import make_store
 from vcache_cli.digest import digest_json
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.errors import InvalidEntryError
-from vcache_cli.items import LevelTable, Pixels, Stage
-from vcache_cli.levels import LevelTensor
+from vcache_cli.items import Pixels, Stage
+from vcache_cli.levels import LevelTable, LevelTensor
 from vcache_cli.recipe import Recipe
 from vcache_cli.store import DiskStore, MemoryTier
 from vcache_cli.store.verify import VerifyOptions, verify_store

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vcache_cli.errors import ModelError
-from vcache_cli.items import Frames, LevelTable, Pixels
+from vcache_cli.items import Frames, Pixels
+from vcache_cli.levels import LevelTable
 from vcache_cli.preprocess.geometry import crop_span, resized_size
 from vcache_cli.preprocess.levels import first_frame, resized
 from vcache_cli.preprocess.lookup import apply_table, value_table

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vcache_cli.errors import EncodeError, ModelError
-from vcache_cli.items import LevelTable, Pixels
+from vcache_cli.items import Pixels
+from vcache_cli.levels import LevelTable
 from vcache_cli.preprocess.families import PROCESSORS
 from vcache_cli.preprocess.geometry import grid_size
 from vcache_cli.preprocess.levels import first_frame, resized
