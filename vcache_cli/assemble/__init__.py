@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
     from vcache_cli.assemble.recompute import Recompute, open_recompute
     from vcache_cli.assemble.stores import create_root, open_root
-    from vcache_cli.assemble.targets import load_target
+    from vcache_cli.assemble.targets import load_target, takes_groups
     from vcache_cli.assemble.warming import WarmRun, WarmSummary, open_warm
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "open_store",
     "open_warm",
     "plan_warm",
+    "takes_groups",
     "warm",
 ]
 
@@ -63,6 +64,7 @@ _HOMES = {
     "open_store": "public",
     "open_warm": "warming",
     "plan_warm": "planning",
+    "takes_groups": "targets",
     "warm": "public",
 }
 

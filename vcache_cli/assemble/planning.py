@@ -55,7 +55,7 @@ class WarmPlan:
             self.present += 1
         elif outcome.failure and outcome.failure.kind == NOT_STORED.kind:
             self.to_do += 1
-            self.bytes_to_read += sum(f.stat.size_bytes for f in outcome.item.files if f.stat)
+            self.bytes_to_read += sum(file.size_bytes for file in outcome.item.files)
             if outcome.foreseen:
                 self.tokens += outcome.foreseen.num_tokens
                 self.bytes_to_write += self.bytes_of(outcome.foreseen)

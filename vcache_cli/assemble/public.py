@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Literal
 from vcache_cli.assemble.checking import check_corpus
 from vcache_cli.assemble.options import WarmOptions
 from vcache_cli.assemble.stores import open_root
+from vcache_cli.assemble.targets import takes_groups
 from vcache_cli.assemble.warming import open_warm
+from vcache_cli.media import LogRules
 from vcache_cli.media import sources as open_sources
 from vcache_cli.store import DiskStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from vcache_cli.media import Sources
     from vcache_cli.outcome import Outcome
     from vcache_cli.pipeline import CheckReport
 
@@ -30,6 +33,11 @@ def _spelled(sources: Named | Sequence[Named]) -> list[str]:
     if isinstance(sources, (str, os.PathLike)):
         return [os.fspath(sources)]
     return [os.fspath(each) for each in sources]
+
+
+def _opened(sources: Named | Sequence[Named], options: WarmOptions) -> Sources:
+    rules = LogRules(groups=takes_groups(options.target))
+    return open_sources(_spelled(sources), rules=rules)
 
 
 def open_store(
@@ -58,7 +66,8 @@ def warm(
     """Warm `store` with what `sources` name; the Outcome of each item, as it is known.
 
     Args:
-        sources: files, folders, globs, ``@lists``; a single one may stand alone.
+        sources: files, folders, globs, archives, tables, request logs (which name no files
+            outside of their folder), ``@lists``; a single one may stand alone.
         store: a folder, made where there is none.
         model: a model folder, or a name in the local Hugging Face cache.
         options: the defaults where None.
@@ -66,11 +75,9 @@ def warm(
     Raises:
         VcacheError: what `open_warm` and the iteration of its run raise.
     """
+    chosen = options or WarmOptions()
     with open_warm(
-        open_sources(_spelled(sources)),
-        store=Path(store),
-        model=str(model),
-        options=options or WarmOptions(),
+        _opened(sources, chosen), store=Path(store), model=str(model), options=chosen
     ) as run:
         yield from run
 
@@ -87,9 +94,7 @@ def check(
     Raises:
         VcacheError: see `check_corpus`.
     """
+    chosen = options or WarmOptions()
     return check_corpus(
-        open_sources(_spelled(sources)),
-        store=Path(store),
-        model=str(model),
-        options=options or WarmOptions(),
+        _opened(sources, chosen), store=Path(store), model=str(model), options=chosen
     )

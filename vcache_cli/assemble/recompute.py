@@ -17,7 +17,7 @@ from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.digest import digest_bytes
 from vcache_cli.encode.tolerances import TOLERANCES, compare, tolerance_of
 from vcache_cli.errors import InvalidEntryError, ItemError, ModelError, ReadError, UsageError
-from vcache_cli.items import MediaItem, Stage, display_path
+from vcache_cli.items import Stage, display_path
 from vcache_cli.store.files import OsFiles
 from vcache_cli.store.index import open_index
 from vcache_cli.store.index_schema import unpack_key
@@ -212,7 +212,7 @@ class Recompute:
         found, paths = "source_unknown", self.sources.paths(entry)
         for path in paths:
             try:
-                data = media.read_item(MediaItem(path), max_bytes=WarmOptions().max_file_bytes)
+                data = media.read_item(media.reopened(path), max_bytes=WarmOptions().max_file_bytes)
             except ReadError:
                 found = "source_gone"
                 continue

@@ -31,6 +31,7 @@ __all__ = [
     "load_warm_target",
     "resolve_options",
     "store_options",
+    "takes_groups",
     "usable_targets",
     "uses",
 ]
@@ -127,6 +128,15 @@ def _backend_of(target: Numerics) -> str:
 def store_options(target: WarmTarget, recipe: Recipe) -> dict[str, Any]:
     """What all entries of a store must have in common; empty where they need nothing."""
     return dict(target.store_options(recipe)) if isinstance(target, Exclusive) else {}
+
+
+def takes_groups(name: str) -> bool:
+    """Whether the target `name` also has entries of whole requests.
+
+    Raises:
+        UsageError, ModelError: see `load_target`.
+    """
+    return isinstance(load_target(name), GroupTarget)
 
 
 def usable_targets() -> Iterator[Target]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from vcache_cli.items import WarmItem
+    from vcache_cli.media import LogRules
     from vcache_cli.protocols import Source
 
 __all__ = ["Corpus", "corpus", "count_ahead"]
@@ -29,7 +30,7 @@ class Corpus:
     """(i, n): the i-th of n parts, counted from 1."""
     limit: int | None = None
     walkable: bool = True
-    """False where a list is read from a stream, which can be read only once."""
+    """False where a list is read from a stream, which can be read only once, or walking costs."""
     found: int = 0
     """Items given so far."""
     ended: bool = False
@@ -53,7 +54,7 @@ class Corpus:
 
         part, parts = self.shard
         return (
-            item for item in self.source.items() if shard_of(item.path, count=parts) == part - 1
+            item for item in self.source.items() if shard_of(item.locator, count=parts) == part - 1
         )
 
 
@@ -65,24 +66,37 @@ def corpus(
     exclude: Sequence[str] | None = None,
     shard: tuple[int, int] | None = None,
     limit: int | None = None,
+    rules: LogRules | None = None,
 ) -> Corpus:
     """What the user named.
+
+    Args:
+        specs: see `media.sources`.
+        groups: a file of requests.
+        null: see `media.sources`.
+        exclude: see `media.sources`.
+        shard: see `Corpus.shard`.
+        limit: see `Corpus.limit`.
+        rules: what request logs may name.
 
     Raises:
         UsageError: nothing was named.
     """
     if not specs and not groups:
         raise UsageError("no source was named", hint="name files or folders, or `-` for stdin")
-    from vcache_cli.media import GroupFile, Joined, sources
+    from vcache_cli.media import GroupFile, Joined, is_container, sources
 
     parts: list[Source] = []
     if specs:
-        found = sources(specs, stdin=sys.stdin.buffer, null=null, exclude=tuple(exclude or ()))
-        parts.append(found)
+        left_out = tuple(exclude or ())
+        parts.append(
+            sources(specs, stdin=sys.stdin.buffer, null=null, exclude=left_out, rules=rules)
+        )
     if groups:
         parts.append(GroupFile(groups))
-    lists = any(spec == "-" or spec.startswith("@") for spec in specs or ())
-    return Corpus(Joined(tuple(parts)), shard, limit, walkable=not lists)
+    # A log is read whole to be walked: doing that twice would cost more than a total is worth.
+    costly = any(spec == "-" or spec.startswith("@") or is_container(spec) for spec in specs or ())
+    return Corpus(Joined(tuple(parts)), shard, limit, walkable=not costly)
 
 
 def count_ahead(corpus: Corpus, *, walk: bool) -> Callable[[], int | None]:

@@ -6,7 +6,30 @@ from typing import Annotated
 
 from vcache_cli.cli.options import option
 
-__all__ = ["ForceProfileOption", "MaxFileSizeOption", "MaxPixelsOption"]
+__all__ = [
+    "AllowHttpOption",
+    "ForceProfileOption",
+    "MaxFileSizeOption",
+    "MaxPixelsOption",
+    "MediaRootOption",
+]
+
+AllowHttpOption = Annotated[
+    bool,
+    option(
+        "--allow-http",
+        about="Request logs: fetch the images that they name by http, from public addresses.",
+    ),
+]
+MediaRootOption = Annotated[
+    str | None,
+    option(
+        "--media-root",
+        metavar="DIR",
+        about="Request logs: the only folder below which the files that they name are read.",
+        default="the folder of the log",
+    ),
+]
 
 ForceProfileOption = Annotated[
     bool | None,

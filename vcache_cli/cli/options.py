@@ -63,7 +63,8 @@ Sources = Annotated[
     typer.Argument(
         metavar="SOURCE...",
         show_default=False,
-        help="Files, folders, globs, @LIST (a file of names), or - for names from stdin.",
+        help="Files, folders, globs, archives (.tar, .zip), tables (.parquet), request logs"
+        " (.jsonl), @LIST (a file of names), or - for names from stdin.",
     ),
 ]
 StoreArgument = Annotated[

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli.corpus import Corpus, corpus
 from vcache_cli.cli.options import parsed, settings_for
 from vcache_cli.errors import UsageError
+from vcache_cli.items import display_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.assemble import WarmOptions
     from vcache_cli.config import Settings
+    from vcache_cli.media import LogRules
 
 __all__ = ["Request", "request"]
 
@@ -59,9 +62,25 @@ def request(given: Mapping[str, Any]) -> Request:
         exclude=given.get("exclude"),
         shard=parsed("--shard", shard, expected="I/N, with I from 1 to N", parse=parse_shard),
         limit=parsed("--limit", limit, expected=a_number, parse=parse_count),
+        rules=_log_rules(settings, given),
     )
     options = _options(settings, given)
     return Request(named, settings.model, settings.store, options)
+
+
+def _log_rules(settings: Settings, given: Mapping[str, Any]) -> LogRules:
+    """What request logs among the sources give, and may name."""
+    from vcache_cli.assemble import takes_groups
+    from vcache_cli.media import LogRules
+
+    root = given.get("media_root")
+    if root is not None and not os.path.isdir(root):
+        raise UsageError(f"`--media-root`: no folder `{display_path(root)}`")
+    return LogRules(
+        groups=takes_groups(settings.target),
+        media_root=root,
+        allow_http=bool(given.get("allow_http")),
+    )
 
 
 def _target_options(settings: Settings, given: Mapping[str, Any]) -> dict[str, Any]:

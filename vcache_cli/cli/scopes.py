@@ -13,10 +13,14 @@ from vcache_cli.items import display_path
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vcache_cli.items import MediaItem
     from vcache_cli.store import StoreRoot
     from vcache_cli.store.prune import PruneScope
 
 __all__ = ["prune_scope"]
+
+_MAX_MEMBER_BYTES = 256 * 1024**2
+"""Of an archive: what `warm` reads of one by default."""
 
 
 def prune_scope(root: StoreRoot, given: Mapping[str, Any]) -> PruneScope:
@@ -77,13 +81,19 @@ def _corpus(specs: Sequence[str] | None) -> frozenset[str] | None:
     """
     if not specs:
         return None
-    from vcache_cli.media import sources
+    from vcache_cli.digest import digest_json
+    from vcache_cli.items import Group
+    from vcache_cli.media import LogRules, sources
 
     found: set[str] = set()
     has_picture = False
-    for item in sources(specs).items():
-        found.add(_digest("--not-in", item.path))
-        has_picture = has_picture or _is_picture(item.path)
+    for item in sources(specs, rules=LogRules(groups=True)).items():
+        told = [_content(each) for each in item.files]
+        digests = [digest for digest, _ in told]
+        found.update(digests)
+        if isinstance(item, Group):
+            found.add(digest_json(digests))
+        has_picture = has_picture or any(is_picture for _, is_picture in told)
     if not has_picture:
         named = ", ".join(f"`{display_path(spec)}`" for spec in specs)
         raise UsageError(f"`--not-in`: no picture in {named}; nothing was removed")
@@ -100,6 +110,30 @@ def _digest(option: str, path: str) -> str:
     except OSError as error:
         reason = error.strerror
     raise UsageError(f"`{option}`: {display_path(path)}: {reason}; nothing was removed")
+
+
+def _content(item: MediaItem) -> tuple[str, bool]:
+    """The digest of an item of `--not-in`, and whether it is a picture.
+
+    Raises:
+        UsageError: it cannot be had.
+    """
+    if not item.part and not item.trouble:
+        return _digest("--not-in", item.path), _is_picture(item.path)
+    from vcache_cli.digest import digest_bytes
+    from vcache_cli.errors import ItemError
+    from vcache_cli.items import Kind
+    from vcache_cli.media import read_item
+    from vcache_cli.media.sniff import sniff
+
+    reason = item.trouble.message if item.trouble and item.trouble.warns else None
+    try:
+        data = b"" if reason else read_item(item, max_bytes=_MAX_MEMBER_BYTES)
+    except ItemError as error:
+        reason = error.message
+    if reason:
+        raise UsageError(f"`--not-in`: {item.source}: {reason}; nothing was removed")
+    return digest_bytes(data), sniff(data[:64]) is Kind.IMAGE
 
 
 def _is_picture(path: str) -> bool:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from vcache_cli.media.containers import is_container, reopened
 from vcache_cli.media.decode import PillowDecoder
 from vcache_cli.media.discover import Sources, shard_of, sources
 from vcache_cli.media.groups import GroupFile, Joined
+from vcache_cli.media.logs import LogRules
 from vcache_cli.media.notices import notice_text
 from vcache_cli.media.read import read_if, read_item
 from vcache_cli.media.sniff import claims_media, describe, sniff
@@ -16,13 +18,16 @@ from vcache_cli.media.versions import versions
 __all__ = [
     "GroupFile",
     "Joined",
+    "LogRules",
     "PillowDecoder",
     "Sources",
     "claims_media",
     "describe",
+    "is_container",
     "notice_text",
     "read_if",
     "read_item",
+    "reopened",
     "shard_of",
     "sniff",
     "sources",

@@ -2,7 +2,8 @@
 
 Left out without an item: hidden files and folders, links to folders, and folders below the named
 one that carry a valid ``CACHEDIR.TAG`` (a store among the pictures). Whatever else is found
-becomes an item, also what cannot be read: the worker says why.
+becomes an item, also what cannot be read: the worker says why. Archives, tables and request logs
+give what they hold; see `containers`.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vcache_cli.errors import NothingToDoError, UsageError
 from vcache_cli.items import FileStat, MediaItem, display_path
+from vcache_cli.media.containers import Containers, is_log
 from vcache_cli.media.globs import has_magic, matches
 from vcache_cli.media.lists import STDIN, list_lines, split_lines
+from vcache_cli.media.logs import LogRules
 from vcache_cli.media.walk import is_excluded, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import BinaryIO
+
+    from vcache_cli.items import WarmItem
 
 __all__ = ["Sources", "shard_of", "sources"]
 
@@ -32,6 +37,7 @@ def sources(
     stdin: BinaryIO | None = None,
     null: bool = False,
     exclude: Sequence[str] = (),
+    rules: LogRules | None = None,
 ) -> Sources:
     """The corpus that the user named.
 
@@ -42,8 +48,11 @@ def sources(
         stdin: where ``-`` reads from.
         null: lists are separated by NUL instead of newlines.
         exclude: globs of what a walk leaves out: by name, or by whole path where they hold ``/``.
+        rules: what request logs may name; nothing but what they hold, by default.
     """
-    return Sources(tuple(specs), stdin=stdin, null=null, exclude=tuple(exclude))
+    return Sources(
+        tuple(specs), stdin=stdin, null=null, exclude=tuple(exclude), rules=rules or LogRules()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +63,9 @@ class Sources:
     stdin: BinaryIO | None = None
     null: bool = False
     exclude: tuple[str, ...] = ()
+    rules: LogRules = field(default_factory=LogRules)
 
-    def items(self) -> Iterator[MediaItem]:
+    def items(self) -> Iterator[WarmItem]:
         """Each item once per path; files of a folder by name, then its folders.
 
         Raises:
@@ -66,9 +76,11 @@ class Sources:
             self._check(spec)
         paths = (item for spec in self.specs for item in self._expand(spec))
         found = False
-        for item in _once(paths) if self._may_overlap() else paths:
-            found = True
-            yield item
+        containers = Containers(self.rules, self.exclude)
+        for file in _once(paths) if self._may_overlap() else paths:
+            for item in containers.opened(file):
+                found = True
+                yield item
         if not found:
             named = ", ".join(f"`{display_path(spec)}`" for spec in self.specs) or "no source"
             raise NothingToDoError(
@@ -91,7 +103,9 @@ class Sources:
         kind = _kind(spec)
         if kind == "glob":
             # Below `**` the files of a matched folder match themselves.
-            return self._named(matches(spec), walks="**" not in spec, explicit=False)
+            return self._named(
+                matches(spec), walks="**" not in spec, explicit=False, logs=is_log(spec)
+            )
         if kind == "list":
             return self._named(list_lines(spec[1:], null=self.null))
         if kind == "stdin":
@@ -100,8 +114,14 @@ class Sources:
         return self._named([spec])
 
     def _named(
-        self, paths: Iterable[str], *, walks: bool = True, explicit: bool = True
+        self,
+        paths: Iterable[str],
+        *,
+        walks: bool = True,
+        explicit: bool = True,
+        logs: bool = False,
     ) -> Iterator[MediaItem]:
+        """Files of the paths; `logs`: a request log among them is meant, although it matched."""
         for path in paths:
             status = _status(path)
             if status is not None and stat.S_ISDIR(status.st_mode):
@@ -110,7 +130,8 @@ class Sources:
             elif explicit or not is_excluded(path, self.exclude):
                 regular = status is not None and stat.S_ISREG(status.st_mode)
                 facts = FileStat.of(status) if status is not None and regular else None
-                yield MediaItem(path, facts, explicit=explicit)
+                named = explicit or (logs and is_log(path))
+                yield MediaItem(path, facts, explicit=named)
 
     def _may_overlap(self) -> bool:
         first = self.specs[0] if self.specs else ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.items import MediaItem
 
-__all__ = ["HEAD_BYTES", "read_if", "read_item"]
+__all__ = ["HEAD_BYTES", "check_size", "opened", "read_error", "read_if", "read_item"]
 
 HEAD_BYTES: Final = 64
 """Enough to tell the kind of an item."""
@@ -62,16 +62,13 @@ def read_if(item: MediaItem, limit_of: Callable[[bytes], int | None]) -> bytes |
     Raises:
         ReadError: as `read_item`.
     """
-    with _opened(item.path) as (handle, before):
+    if item.part is not None:
+        return item.part.read(item.path, item.stat, limit_of)
+    with opened(item.path) as (handle, before):
         max_bytes = limit_of(os.pread(handle, HEAD_BYTES, 0))
         if max_bytes is None:
             return None
-        if before.st_size > max_bytes:
-            raise ReadError(
-                f"{before.st_size} bytes, more than the limit of {max_bytes}",
-                kind="too_large",
-                hint="leave it out, save a smaller copy of it, or raise it with `--max-file-size`",
-            )
+        check_size(before.st_size, max_bytes)
         data = _read_all(handle, before.st_size)
         after = os.fstat(handle)
     written = (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns)
@@ -82,26 +79,46 @@ def read_if(item: MediaItem, limit_of: Callable[[bytes], int | None]) -> bytes |
     return data
 
 
+def check_size(size_bytes: int, max_bytes: int) -> None:
+    """Refuse what is too large, before it is read.
+
+    Raises:
+        ReadError: kind ``too_large``.
+    """
+    if size_bytes > max_bytes:
+        raise ReadError(
+            f"{size_bytes} bytes, more than the limit of {max_bytes}",
+            kind="too_large",
+            hint="leave it out, save a smaller copy of it, or raise it with `--max-file-size`",
+        )
+
+
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
+def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
+    """A handle of the file at `path`, and its facts.
+
+    Raises:
+        ReadError: kind ``not_found``, ``permission``, ``io_error`` or ``not_a_file``.
+    """
     try:
         handle = os.open(path, _FLAGS)
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
-                raise _read_error("not_a_file", f"{_type_name(status.st_mode)}, not a file")
+                raise read_error("not_a_file", f"{_type_name(status.st_mode)}, not a file")
             yield handle, status
         finally:
             os.close(handle)
     except OSError as error:
         text = (error.strerror or str(error)).lower()
         kind, message = _KINDS.get(error.errno or 0, ("io_error", text))
-        raise _read_error(kind, message) from error
+        raise read_error(kind, message) from error
     except ValueError as error:  # a NUL inside the path
-        raise _read_error("not_found", "no such file: the name holds a NUL") from error
+        raise read_error("not_found", "no such file: the name holds a NUL") from error
 
 
-def _read_error(kind: str, message: str) -> ReadError:
+def read_error(kind: str, message: str) -> ReadError:
+    """The error of a `kind` that has a hint of its own here."""
     return ReadError(message, kind=kind, hint=_HINTS[kind])
 
 

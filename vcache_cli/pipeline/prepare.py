@@ -172,7 +172,7 @@ class PrepareItem:
         trace.kind = self.decoder.sniff(head)
         if trace.kind is Kind.IMAGE:
             return self.max_file_bytes
-        if trace.kind is Kind.OTHER and (item.explicit or claims_media(item.path)):
+        if trace.kind is Kind.OTHER and (item.explicit or claims_media(item.name)):
             return _MAX_DIGEST_BYTES  # an error, since its name or the user calls it a picture
         return None
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from vcache_cli.digest import digest_json
 from vcache_cli.items import Group, Kind
-from vcache_cli.outcome import Outcome, Status
+from vcache_cli.outcome import Failure, Notice, Outcome, Status
 from vcache_cli.pipeline.prepare import NOT_MEDIA, VIDEO_SKIPPED
 from vcache_cli.protocols import Evidence, Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vcache_cli.items import MediaItem, WarmItem
+    from vcache_cli.items import MediaItem, Trouble, WarmItem
     from vcache_cli.protocols import Memo, WarmTarget
     from vcache_cli.recipe import Recipe
 
@@ -35,6 +35,8 @@ class Triage:
 
     def __call__(self, item: WarmItem) -> Outcome | None:
         """The Outcome of an item whose files need not be opened; None for any other."""
+        if not isinstance(item, Group) and item.trouble:
+            return _told(item, item.trouble)
         files = [self._seen(each) for each in item.files]
         seen = files[0]
         if isinstance(item, Group):
@@ -81,6 +83,15 @@ class Triage:
         if self.target.key_from == "digest":
             return self.target.key(self.recipe, Evidence(seen.source_sha256))
         return self.memo.known(seen.source_sha256, self.context)
+
+
+def _told(item: MediaItem, trouble: Trouble) -> Outcome:
+    """Of what was found and can be no item. It is told again each time: nothing was read."""
+    failure = Failure("discover", trouble.kind, trouble.message, trouble.hint, transient=True)
+    if not trouble.skipped:
+        return Outcome(item, Status.FAILED, failure=failure)
+    notices = (Notice(trouble.kind, trouble.message),) if trouble.warns else ()
+    return Outcome(item, Status.SKIPPED, failure=failure, notices=notices)
 
 
 def _together(files: Sequence[Seen | None]) -> Seen | None:

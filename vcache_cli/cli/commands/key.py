@@ -41,6 +41,8 @@ def key(
     groups: target_opt.GroupsOption = None,
     exclude: opt.ExcludeOption = None,
     null: opt.NullOption = False,
+    media_root: media_opt.MediaRootOption = None,
+    allow_http: media_opt.AllowHttpOption = False,
     max_pixels: media_opt.MaxPixelsOption = None,
     max_file_size: media_opt.MaxFileSizeOption = None,
     as_json: opt.JsonOption = False,

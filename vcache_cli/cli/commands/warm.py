@@ -45,6 +45,8 @@ def warm(
     groups: target_opt.GroupsOption = None,
     exclude: opt.ExcludeOption = None,
     null: opt.NullOption = False,
+    media_root: media_opt.MediaRootOption = None,
+    allow_http: media_opt.AllowHttpOption = False,
     max_pixels: media_opt.MaxPixelsOption = None,
     max_file_size: media_opt.MaxFileSizeOption = None,
     max_size: opt.MaxSizeOption = None,

@@ -1,0 +1,122 @@
+"""Files that hold many pictures: which ones are opened, and what comes out of them.
+
+A name says that a file may be one (``.tar``, ``.zip``, ``.parquet``; ``.jsonl`` where the user
+named the file: beside the pictures of a folder lie metadata of that kind), its first bytes say
+which: of a million other files none is opened to find out. Archives inside archives stay shut.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from vcache_cli.errors import ReadError
+from vcache_cli.items import FileStat, MediaItem, Part, Trouble
+from vcache_cli.media.logs import LogRules, log_items
+from vcache_cli.media.parts import Place, is_hidden
+from vcache_cli.media.read import opened
+from vcache_cli.media.tables import cell_parts, looks_like_parquet
+from vcache_cli.media.tars import looks_like_tar, tar_parts
+from vcache_cli.media.walk import is_excluded
+from vcache_cli.media.zips import looks_like_zip, zip_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from vcache_cli.items import WarmItem
+
+__all__ = ["Containers", "is_container", "is_log", "reopened"]
+
+_ARCHIVES: Final = (".tar", ".zip", ".parquet")
+_LOGS: Final = (".jsonl", ".ndjson")
+_PACKED: Final = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst")
+_HEAD_BYTES: Final = 512
+_PACKED_TAR: Final = Trouble(
+    "packed_archive",
+    "a packed tar, whose members cannot be reached one by one",
+    hint="unpack it to a plain .tar: pictures are packed already",
+)
+_NESTED: Final = Trouble(
+    "nested_archive", "an archive inside an archive is not opened", skipped=True
+)
+
+Found = Part | tuple[str, Trouble]
+
+
+def is_log(path: str) -> bool:
+    """True where the name says that it is a request log."""
+    return path.lower().endswith(_LOGS)
+
+
+def is_container(path: str) -> bool:
+    """True where the name says that many pictures may lie in it."""
+    return path.lower().endswith((*_ARCHIVES, *_LOGS))
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """Opens what holds pictures."""
+
+    rules: LogRules = field(default_factory=LogRules)
+    exclude: Sequence[str] = ()
+    """Globs of members that are left out."""
+
+    def opened(self, item: MediaItem) -> Iterator[WarmItem]:
+        """What is in `item`, or the item itself where it is no container.
+
+        Damage is an item that only tells of it, after those that were found before it.
+        """
+        name = item.path.lower()
+        if item.stat is None or not name.endswith((*_ARCHIVES, *_LOGS, *_PACKED)):
+            yield item
+            return
+        try:
+            if is_log(name) and item.explicit:
+                yield from log_items(item.path, item.stat, self.rules)
+            elif name.endswith(_PACKED) and item.explicit:
+                yield replace(item, trouble=_PACKED_TAR)
+            elif name.endswith(_ARCHIVES):
+                yield from self._archive(item)
+            else:
+                yield item
+        except ReadError as error:
+            yield replace(item, trouble=Trouble(error.item_kind, error.message, error.hint))
+
+    def _archive(self, item: MediaItem) -> Iterator[WarmItem]:
+        with opened(item.path) as (handle, status):
+            head = os.pread(handle, _HEAD_BYTES, 0)
+            item = replace(item, stat=FileStat.of(status))
+            if looks_like_tar(head):
+                yield from self._members(item, tar_parts(handle, status.st_size))
+            elif looks_like_zip(head):
+                yield from self._members(item, zip_parts(handle, status.st_size))
+            elif looks_like_parquet(head):
+                yield from self._members(item, cell_parts(item.path, explicit=item.explicit))
+            else:
+                yield item  # whose first bytes are another's: the worker says so
+
+    def _members(self, container: MediaItem, parts: Iterable[Found]) -> Iterator[MediaItem]:
+        for found in parts:
+            part, trouble = (
+                (Place(found[0]), found[1]) if isinstance(found, tuple) else (found, None)
+            )
+            if is_hidden(part.name) or (self.exclude and is_excluded(part.name, self.exclude)):
+                continue
+            if part.name.lower().endswith((".tar", ".zip", *_PACKED)):
+                trouble = trouble or _NESTED
+            inside = part if part.name else None
+            yield MediaItem(container.path, container.stat, part=inside, trouble=trouble)
+
+
+def reopened(place: str) -> MediaItem:
+    """The item whose `MediaItem.absolute_path` was `place`; a file of that name comes first."""
+    path = place
+    while "::" in path and not os.path.exists(path):
+        path = path.rpartition("::")[0]
+        if os.path.isfile(path) and is_container(path):
+            whole = MediaItem(path, FileStat.of(os.stat(path)), explicit=True)
+            for each in Containers().opened(whole):
+                if isinstance(each, MediaItem) and each.absolute_path == place:
+                    return each
+    return MediaItem(place)
