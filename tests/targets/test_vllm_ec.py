@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from tests.targets.ec_files import FILE, content, digest_id, put
-from vcache_cli.errors import InvalidEntryError
-from vcache_cli.items import Stage
-from vcache_cli.protocols import GroupTarget, OwnDirectory, WarmTarget
+from vcache_cli.errors import EncodeError, InvalidEntryError
+from vcache_cli.items import Features, Stage
+from vcache_cli.protocols import Evidence, Exclusive, GroupTarget, OwnDirectory, WarmTarget
+from vcache_cli.recipe import EncoderRecipe, Recipe
 from vcache_cli.store.files import OsFiles
 from vcache_cli.store.reader import read_file, read_header
 from vcache_cli.targets import VllmEcLayout, VllmEcTarget
@@ -94,8 +99,6 @@ def test_names_that_tell_are_digests_and_uuids() -> None:
 
 def test_the_servers_own_file_is_read(tmp_path: Path) -> None:
     """Written and read back by the library that the server calls."""
-    import numpy as np
-
     path = tmp_path / "an-id" / FILE
     path.parent.mkdir()
     array = np.arange(24, dtype=np.float16).reshape(3, 8)
@@ -148,8 +151,6 @@ def test_an_item_without_tokens_is_an_entry(tmp_path: Path) -> None:
 
 
 def test_two_tensors_are_no_entry(tmp_path: Path) -> None:
-    import numpy as np
-
     path = put(tmp_path, "an-id")
     array = np.zeros((2, 2), np.float32)
     save_file({"ec_cache": array, "more": array}, path)
@@ -171,6 +172,7 @@ def test_packing_is_the_inverse_of_unpacking(tmp_path: Path) -> None:
 def test_the_target_is_looked_after_and_filled() -> None:
     target = VllmEcTarget()
     assert isinstance(target, WarmTarget)
+    assert isinstance(target, Exclusive)
     assert not isinstance(target, GroupTarget)
     assert isinstance(target.layout, OwnDirectory)
     assert (target.name, target.key_from, target.unit, target.profile) == (
@@ -182,3 +184,59 @@ def test_the_target_is_looked_after_and_filled() -> None:
     assert target.layout.shards is None
     assert target.layout.checksum_field is None
     assert pickle.loads(pickle.dumps(target)) == target  # noqa: S301  our own bytes
+
+
+def recipe_of(**encoder: str) -> Recipe:
+    fields = {"tower": "t", "fingerprint": "f" * 64, "output": "projected"}
+    fields |= {"compute_dtype": "F32", "stored_dtype": "BF16"}
+    return Recipe(
+        stage=Stage.FEATURES,
+        target="vllm-ec",
+        profile="transformers-pil-5",
+        profile_revision=1,
+        family="qwen3_vl",
+        family_revision=1,
+        settings={"size": 1},
+        encoder=EncoderRecipe(revision=1, **{**fields, **encoder}),
+    )
+
+
+def test_the_uuid_is_the_digest_of_source_and_recipe() -> None:
+    recipe, source = recipe_of(), "a" * 64
+    text = json.dumps({"recipe": recipe.digest, "source": source, "target": "vllm-ec"})
+    wanted = hashlib.sha256(text.replace(" ", "").encode()).hexdigest()
+    assert VllmEcTarget().key(recipe, Evidence(source)) == wanted
+    other = replace(recipe, settings={"size": 2})
+    assert VllmEcTarget().key(other, Evidence(source)) != wanted
+
+
+def test_a_store_is_of_the_weights_and_the_form_of_features() -> None:
+    options = VllmEcTarget().store_options(recipe_of())
+    assert options == {
+        "family": "qwen3_vl",
+        "fingerprint": "f" * 64,
+        "output": "projected",
+        "stored_dtype": "BF16",
+    }
+    for change in ({"fingerprint": "e" * 64}, {"output": "hidden"}, {"stored_dtype": "F16"}):
+        assert VllmEcTarget().store_options(recipe_of(**change)) != options
+    prepared = replace(recipe_of(compute_dtype="BF16"), settings={"size": 2}, family_revision=2)
+    assert VllmEcTarget().store_options(prepared) == options
+    pixels = replace(recipe_of(), stage=Stage.PIXELS, encoder=None)
+    assert VllmEcTarget().store_options(pixels) == {}
+
+
+def test_deepstack_features_lie_beside_the_others_in_the_order_of_their_layers() -> None:
+    parts = {f"deepstack_{number}": np.full((2, 3), number, np.float32) for number in (10, 2, 0)}
+    value = Features({**parts, "features": np.full((2, 3), -1, np.float32)})
+    made = VllmEcTarget().tensors(recipe_of(), value)
+    assert list(made) == ["ec_cache"]
+    row = [-1.0] * 3 + [0.0] * 3 + [2.0] * 3 + [10.0] * 3
+    assert made["ec_cache"].numpy().tolist() == [row, row]
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 2, 3)])
+def test_features_of_other_than_two_dimensions_would_end_the_server(shape: tuple[int, ...]) -> None:
+    value = Features({"features": np.zeros(shape, np.float32)})
+    with pytest.raises(EncodeError, match="two dimensions"):
+        VllmEcTarget().tensors(recipe_of(), value)

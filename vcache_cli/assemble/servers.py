@@ -22,6 +22,10 @@ __all__ = ["MLX_VLM", "choose_family", "encode_by_server", "open_server"]
 
 MLX_VLM: Final = "mlx-vlm"
 """As a backend: mlx-vlm's own models compute."""
+_ELSE: Final = (
+    "mlx-vlm's own code may know it: install the extra `vcache-cli[mlx-vlm]`, and leave "
+    "`--backend` away"
+)
 _REVISION: Final = 1
 """Bumped by any change of ours that changes the features that are taken from mlx-vlm."""
 
@@ -67,8 +71,7 @@ def choose_family(
         ModelError: there is none, and no server to ask; or settings that cannot be followed.
     """
     try:
-        name = family_name(checkpoint.config, known=registry.names("families"))
-        family: Family = registry.load("families", name)
+        family: Family = registry.load("families", _known_name(checkpoint))
         return family, family.resolve(checkpoint, profile)
     except ModelError:
         if server is None:
@@ -77,6 +80,13 @@ def choose_family(
 
     theirs = ServerFamily(server, str(checkpoint.config.get("model_type")))
     return theirs, theirs.resolve(checkpoint, profile)
+
+
+def _known_name(checkpoint: Checkpoint) -> str:
+    try:
+        return family_name(checkpoint.config, known=registry.names("families"))
+    except ModelError as error:
+        raise ModelError(error.message, hint=error.hint or _ELSE) from error
 
 
 def encode_by_server(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,13 +32,15 @@ LOSSY_FAMILIES: Final = frozenset({"qwen3_vl"})
 """The server keeps the first of several outputs, and answers from that one alone."""
 
 MIXED_FAMILIES: Final = frozenset({"gemma4"})
-"""Features of one request's images may differ in their token counts."""
+"""Images may differ in their token counts; those of a request are (1, all tokens, width)."""
 
 FAMILIES: Final = FLAT_FAMILIES | {"llava", "gemma4"}
 """Those that the server encodes apart from the language model."""
 
 _MIXED_SINCE: Final = (0, 6, 5)
 """The first version in which images of different token counts do not fail a request."""
+
+_VERSION: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,4}")
 
 _MOST_BYTES: Final = int(9.5 * 1024**3)
 """What the whole directory may hold: at 10 GiB the server deletes from the front, good or not."""
@@ -85,8 +88,9 @@ class OmlxTarget:
                 "a warmed entry the model sees less of a picture than it was trained with",
                 hint="`--allow-lossy` warms it all the same: oMLX itself answers so too",
             )
+        version = _version(given.get("omlx_version"))
         if family in MIXED_FAMILIES and given.get("groups") != "only":
-            _check_version(family, given.get("omlx_version"))
+            _check_version(family, version)
         max_side = given.get("max_side", 2048)
         if type(max_side) is not int or not 0 <= max_side <= 65536:
             raise UsageError(f"`--max-side`: expected 0 to 65536 pixels, got {max_side!r}")
@@ -130,9 +134,13 @@ class OmlxTarget:
         """
         dtype = recipe.encoder.stored_dtype if recipe.encoder else None
         arrays = [value.tensors["features"] for value in values]
-        if recipe.family not in FLAT_FAMILIES:
-            arrays = [array if array.ndim == 3 else array[None] for array in arrays]
-        return {"feature": stored("feature", together(arrays), dtype)}
+        if recipe.family in MIXED_FAMILIES:
+            joined = together([array.reshape(-1, array.shape[-1]) for array in arrays])[None]
+        elif recipe.family in FLAT_FAMILIES:
+            joined = together(arrays)
+        else:
+            joined = together([array if array.ndim == 3 else array[None] for array in arrays])
+        return {"feature": stored("feature", joined, dtype)}
 
 
 def _family(checkpoint: Checkpoint) -> str:
@@ -146,9 +154,21 @@ def _deepstack(checkpoint: Checkpoint) -> bool:
     return indexes != []
 
 
-def _check_version(family: str, version: str | None) -> None:
-    parts = tuple(int(part) for part in (version or "0").split(".")[:3] if part.isdecimal())
-    if parts < _MIXED_SINCE:
+def _version(text: str | None) -> tuple[int, ...]:
+    """Empty where none was given.
+
+    Raises:
+        UsageError: not numbers with dots between them.
+    """
+    if text is None:
+        return ()
+    if _VERSION.fullmatch(text) is None:
+        raise UsageError(f"`--omlx-version`: expected a version such as `0.6.5`, got {text!r:.40}")
+    return tuple(map(int, text.split(".")))
+
+
+def _check_version(family: str, version: tuple[int, ...]) -> None:
+    if version < _MIXED_SINCE:
         raise RefusedError(
             f"`{family}` images have different token counts, and oMLX up to 0.6.4 fails a request "
             "with two of them, for as long as their entries are there",
