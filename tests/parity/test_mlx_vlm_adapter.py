@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.parity.tiny_models import FAMILIES, make_model
+from vcache_cli import WarmOptions, load_recipe
 from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.encode.mlx_vlm import (
     ModelOwner,
@@ -42,6 +43,10 @@ SIZES = ((100, 140), (64, 64), (300, 90))
 """Heights and widths of the pictures, pixels."""
 TOLERANCE = 1e-6
 """Of log probabilities: the features pass through numpy, and nothing else differs."""
+TOWERS = ("qwen2_vl", "qwen2_5_vl", "qwen3_5", "llava", "gemma3")
+"""Families for which both are there."""
+TOWER_TOLERANCE = 1e-5
+"""Of the largest feature: both compute in float32, in another order."""
 WITHOUT_PROCESSOR = ("llava",)
 """Their processor in mlx-vlm 0.7.10 hands `padding` to one of transformers that refuses it."""
 
@@ -127,6 +132,21 @@ def test_the_answer_from_cached_features_is_that_from_the_picture(loaded: Loaded
         found = loaded.owner.run(partial(first_logprobs, loaded.model, inputs, **more))
         assert np.isfinite(expected).all()
         assert np.abs(found - expected).max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("family", TOWERS)
+def test_our_own_tower_gives_what_mlx_vlm_gives(family: str, tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "model", family)
+    frames, found = next(pictures()), []
+    for backend in ("numpy", "mlx-vlm"):
+        options = WarmOptions(backend=backend, profile=MLX_VLM_0_7.name, output="projected")
+        recipe = load_recipe(folder, options)
+        assert recipe.encoder
+        features = recipe.encoder.encode([recipe.preprocessor(frames)])[0].tensors["features"]
+        found.append(features.reshape(-1, features.shape[-1]))
+    apart = np.abs(found[0] - found[1]).max() / np.abs(found[1]).max()
+    print(f"{family}: our tower and mlx-vlm's differ by {apart:.1e} of the largest feature")
+    assert apart <= TOWER_TOLERANCE
 
 
 def test_another_picture_gives_another_answer(loaded: Loaded) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.parity.fixtures import Fixtures
 from tests.parity.tiny_models import make_model
 from vcache_cli import open_store, warm
 from vcache_cli.assemble import WarmOptions
+from vcache_cli.cli.app import run
 from vcache_cli.integrations.mlx_vlm import CacheCounts, PersistentVisionFeatureCache
 
 pytestmark = pytest.mark.parity
@@ -32,6 +34,19 @@ class Talk:
         self._prompt = apply_chat_template(
             self.processor, self.model.config, "what is it", num_images=1
         )
+
+    def ask_once(self, pictures: list[Path], cache: PersistentVisionFeatureCache) -> str:
+        """An answer about all pictures in one request."""
+        from mlx_vlm import generate
+        from mlx_vlm.prompt_utils import apply_chat_template
+
+        prompt = apply_chat_template(
+            self.processor, self.model.config, "what is it", num_images=len(pictures)
+        )
+        names = [str(picture) for picture in pictures]
+        more: dict[str, Any] = {"image": names, "vision_cache": cache, "temperature": 0.0}
+        answer: str = generate(self.model, self.processor, prompt, max_tokens=6, **more).text
+        return answer
 
     def ask(self, pictures: list[Path], cache: PersistentVisionFeatureCache | None) -> list[str]:
         """An answer about each picture."""
@@ -85,6 +100,28 @@ def test_generate_hits_what_was_warmed_and_what_it_kept_itself(
         with PersistentVisionFeatureCache(tmp_path / store, fresh.model) as cache:
             assert fresh.ask(pictures, cache) == plain
             assert cache.counts == CacheCounts(store_hits=asked)
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_5", "gemma3"])
+def test_a_request_of_several_pictures_hits_what_was_warmed_as_one(
+    family: str, pictures: list[Path], tmp_path: Path
+) -> None:
+    folder = make_model(tmp_path / "model", family)
+    requests = [pictures[:2], pictures[1::-1], pictures[2:]]
+    named = tmp_path / "requests.jsonl"
+    named.write_text("".join(f"{json.dumps([*map(str, each)])}\n" for each in requests))
+    talk = Talk(folder)
+    with PersistentVisionFeatureCache(tmp_path / "kept", talk.model) as cache:
+        cache.attach()
+        cold = [talk.ask_once(each, cache) for each in requests]
+
+    store = tmp_path / "warmed"
+    told = ["--model", str(folder), "--store", str(store), "--target", "mlx-vlm", "--quiet"]
+    assert run(["warm", "--groups", str(named), *told]) == 0
+    assert _keys(store) == _keys(tmp_path / "kept")
+    with PersistentVisionFeatureCache(open_store(store), talk.model) as cache:
+        assert [talk.ask_once(each, cache) for each in requests] == cold
+        assert cache.counts == CacheCounts(store_hits=len(requests))
 
 
 def _keys(store: Path) -> set[str]:
