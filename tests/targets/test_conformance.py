@@ -17,7 +17,13 @@ from vcache_cli.protocols import Evidence, Target
 from vcache_cli.recipe import EncoderRecipe, Recipe
 from vcache_cli.targets import NativeTarget, OmlxTarget, VllmEcTarget, native_key
 from vcache_cli.tensor import Tensor
-from vcache_cli.testing import ExaminerTests, OwnDirectoryTests, WarmTargetTests
+from vcache_cli.testing import (
+    ExaminerTests,
+    ExclusiveTests,
+    GroupTargetTests,
+    OwnDirectoryTests,
+    WarmTargetTests,
+)
 
 ROWS = np.arange(32, dtype=np.float32).reshape(4, 8)
 FEATURES = Recipe(
@@ -120,7 +126,7 @@ class TestNative(WarmTargetTests):
         return Features({"features": ROWS, "pooled": ROWS[0]})
 
 
-class TestOmlx(WarmTargetTests, ExaminerTests):
+class TestOmlx(GroupTargetTests, ExaminerTests):
     @pytest.fixture
     def target(self) -> Target:
         return OmlxTarget()
@@ -143,7 +149,7 @@ class TestOmlx(WarmTargetTests, ExaminerTests):
         return omlx_entries()
 
 
-class TestVllmEc(WarmTargetTests, OwnDirectoryTests):
+class TestVllmEc(ExclusiveTests, OwnDirectoryTests):
     @pytest.fixture
     def target(self) -> Target:
         return VllmEcTarget()

@@ -17,10 +17,17 @@ from vcache_cli.testing.capabilities import (  # noqa: E402  rewriting comes fir
     OwnDirectoryTests,
 )
 from vcache_cli.testing.layouts import LayoutTests  # noqa: E402
-from vcache_cli.testing.targets import TargetTests, WarmTargetTests  # noqa: E402
+from vcache_cli.testing.targets import (  # noqa: E402
+    ExclusiveTests,
+    GroupTargetTests,
+    TargetTests,
+    WarmTargetTests,
+)
 
 __all__ = [
     "ExaminerTests",
+    "ExclusiveTests",
+    "GroupTargetTests",
     "LayoutTests",
     "OwnDirectoryTests",
     "TargetTests",

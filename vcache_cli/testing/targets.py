@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,16 @@ import pytest
 
 from vcache_cli.digest import digest_bytes
 from vcache_cli.entry import Entry, Provenance
-from vcache_cli.items import Features, Pixels
-from vcache_cli.protocols import Annotator, Evidence, Layout, Target, WarmTarget
+from vcache_cli.items import Features, Frames, Pixels
+from vcache_cli.protocols import (
+    Annotator,
+    Evidence,
+    Exclusive,
+    GroupTarget,
+    Layout,
+    Target,
+    WarmTarget,
+)
 from vcache_cli.recipe import Recipe
 from vcache_cli.store import DiskStore, StoreRoot, create_meta
 from vcache_cli.store.recognise import looks_like
@@ -23,7 +32,7 @@ from vcache_cli.testing.audit import watch_io
 from vcache_cli.testing.files import contents
 from vcache_cli.testing.layouts import LayoutTests
 
-__all__ = ["TargetTests", "WarmTargetTests"]
+__all__ = ["ExclusiveTests", "GroupTargetTests", "TargetTests", "WarmTargetTests"]
 
 
 class TargetTests(LayoutTests):
@@ -171,6 +180,78 @@ class WarmTargetTests(TargetTests):
         if warm_target.key_from == "digest":
             other = replace(evidence, source_sha256=digest_bytes(b"another picture"))
             assert warm_target.key(recipe, other) != warm_target.key(recipe, evidence)
+
+
+class GroupTargetTests(WarmTargetTests):
+    """What a target does that can hold the pictures of a request as one entry."""
+
+    @pytest.fixture
+    def another(self, evidence: Evidence) -> Evidence:
+        """Of another picture of the same size; override it where the key comes from pixels."""
+        assert evidence.frames is not None
+        frames = Frames(255 - evidence.frames.rgb)
+        return replace(evidence, source_sha256=digest_bytes(b"another picture"), frames=frames)
+
+    @pytest.fixture
+    def group_target(self, target: Target) -> GroupTarget:
+        """The target, known to have the capability."""
+        assert isinstance(target, GroupTarget)
+        return target
+
+    def test_a_request_is_known_by_its_pictures_in_order(
+        self, group_target: GroupTarget, recipe: Recipe, evidence: Evidence, another: Evidence
+    ) -> None:
+        """The language model sees them in that order."""
+        request = _request(evidence, another)
+        keys = [
+            group_target.key(recipe, each)
+            for each in (request, _request(another, evidence), evidence, another)
+        ]
+        assert len(set(keys)) == 4
+        assert group_target.key(recipe, request) == keys[0]
+
+    def test_a_request_of_one_picture_is_that_picture(
+        self, group_target: GroupTarget, recipe: Recipe, evidence: Evidence
+    ) -> None:
+        """So that either way of warming it makes the same entry."""
+        assert group_target.key(recipe, _request(evidence)) == group_target.key(recipe, evidence)
+
+    def test_a_warmed_request_can_be_stored(
+        self,
+        group_target: GroupTarget,
+        recipe: Recipe,
+        evidence: Evidence,
+        value: Pixels | Features,
+    ) -> None:
+        """As `test_what_is_warmed_can_be_stored`, of a picture that a request has twice."""
+        request = _request(evidence, evidence)
+        key = group_target.key(recipe, request)
+        tensors = group_target.group_tensors(recipe, [value, value])
+        metadata: Mapping[str, str] = {}
+        if isinstance(group_target, Annotator):
+            metadata = group_target.metadata(recipe, request)
+        provenance = Provenance(request.source_sha256, recipe.as_json(), "a-model")
+        entry = Entry(key, recipe.stage, tensors, provenance, metadata)
+        assert pack_entry(entry, group_target.layout).relative == group_target.layout.path_of(key)
+
+
+class ExclusiveTests(WarmTargetTests):
+    """What a target does whose stores are of one model each."""
+
+    def test_a_store_remembers_whose_it_is(self, target: Target, recipe: Recipe) -> None:
+        """JSON values, equal for the model and others for other weights."""
+        assert isinstance(target, Exclusive)
+        known = dict(target.store_options(recipe))
+        assert known
+        assert json.loads(json.dumps(known)) == known == target.store_options(recipe)
+        assert recipe.encoder is not None
+        other = replace(recipe, encoder=replace(recipe.encoder, fingerprint="0" * 64))
+        assert target.store_options(other) != known
+
+
+def _request(*pictures: Evidence) -> Evidence:
+    whole = digest_bytes(" ".join(each.source_sha256 for each in pictures).encode())
+    return Evidence(whole, members=pictures, processed=pictures[0].processed)
 
 
 def _store(path: Path, target: Target) -> StoreRoot:
