@@ -27,15 +27,27 @@ _CHAT = (
 )
 
 
-def make_model(folder: Path, family: str) -> Path:
-    """Write a tiny `family` model to `folder`; the folder."""
+def make_model(
+    folder: Path,
+    family: str,
+    *,
+    vision: Mapping[str, Any] | None = None,
+    processor: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a tiny `family` model to `folder`; the folder.
+
+    Args:
+        vision: other settings of the vision part.
+        processor: other settings of the image processor.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     marks = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *MARKS[family]]
     ids = _write_tokenizer(folder, family, marks)
     config = _resolved(CONFIGS[family], ids)
+    config["vision_config"] |= vision or {}
     _write_json(folder / "config.json", config)
     for name, content in PROCESSORS[family].items():
-        _write_json(folder / name, content)
+        _write_json(folder / name, {**content, **(processor or {})})
     _write_weights(folder, json.loads(json.dumps(config)))
     return folder
 
