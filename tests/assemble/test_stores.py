@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vcache_cli.assemble import create_root, open_root, open_store, warm
-from vcache_cli.errors import NotAStoreError
+from vcache_cli.errors import NotAStoreError, UsageError
 from vcache_cli.store.scan import scan_store
 
 
@@ -34,6 +34,20 @@ def test_entries_outlive_the_loss_of_all_that_is_vcache_s_own(
     again = list(warm([str(media / "hills.jpg")], store=store, model=tiny_siglip))
     assert [outcome.status.value for outcome in again] == ["present"]
     assert open_root(store).meta.store_id
+
+
+@pytest.mark.parametrize("target", ["omlx", "vllm-ec"])
+def test_what_is_left_of_a_store_is_not_taken_over_for_another_target(
+    tmp_path: Path, media: Path, tiny_siglip: Path, target: str
+) -> None:
+    store = tmp_path / "store"
+    list(warm([str(media / "hills.jpg")], store=store, model=tiny_siglip))
+    shutil.rmtree(store / ".vcache")
+    before = snapshot(store)
+    with pytest.raises(UsageError, match="looks like a store of target `native`"):
+        create_root(store, target=target)
+    assert snapshot(store) == before
+    assert create_root(store, target="native").meta.store_id
 
 
 def test_a_damaged_store_json_is_no_reason_to_guess(tmp_path: Path) -> None:

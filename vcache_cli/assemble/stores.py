@@ -105,15 +105,28 @@ def create_root(
         options: what all its entries have in common, see `store_options`; None: nothing.
 
     Raises:
-        UsageError: it is a store of another target, or no such target is installed.
+        UsageError: it is a store of another target, or looks like one, or no such target is
+            installed.
         RefusedError: it is a store with other options, or a directory that holds other things.
         AccessError, StoreFullError: it cannot be made.
         NotAStoreError, FormatTooNewError: see `open_root`.
     """
     folder = Path(path).absolute()
     layout = load_target(target).layout
+    if not os.path.lexists(vcache_dir(folder) / "store.json"):
+        _refuse_others(folder, target)
     make = adopt_meta if is_served(folder, layout) else create_meta
     return StoreRoot(folder, layout, make(folder, target=target, target_options=options))
+
+
+def _refuse_others(folder: Path, target: str) -> None:
+    """Entries of another target stay by themselves, though nothing else says whose they are."""
+    found = [each.name for each in usable_targets() if looks_like(folder, each.layout)]
+    if found and target not in found:
+        raise UsageError(
+            f"{folder} looks like a store of target `{found[0]}`, not of `{target}`",
+            hint="use another --store for another target",
+        )
 
 
 def open_budget(root: StoreRoot, options: WarmOptions, target: Target) -> Budget | None:
