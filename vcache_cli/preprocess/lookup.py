@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DIVIDE_F32", "SCALE_F32", "SCALE_F64", "apply_table", "value_table"]
+__all__ = ["DIVIDE_F32", "FUSED_F32", "SCALE_F32", "SCALE_F64", "apply_table", "value_table"]
 
 SCALE_F64: Final = "scale-f64"
 """Level times factor in float64, then rounded: transformers, and where nothing is said."""
@@ -22,6 +22,8 @@ SCALE_F32: Final = "scale-f32"
 """Level times factor in float32: mlx-vlm's processors in numpy."""
 DIVIDE_F32: Final = "divide-f32"
 """Level by 255 in float32, whatever the factor: mlx-vlm's InternVL."""
+FUSED_F32: Final = "fused-f32"
+"""The factor goes into mean and deviation: transformers' processors that run on torch."""
 
 
 def value_table(settings: Mapping[str, Any]) -> NDArray[np.float32]:
@@ -38,6 +40,10 @@ def value_table(settings: Mapping[str, Any]) -> NDArray[np.float32]:
         if settings["do_normalize"]:
             mean = np.array(settings["image_mean"], np.float32)[:, np.newaxis]
             std = np.array(settings["image_std"], np.float32)[:, np.newaxis]
+            if settings["do_rescale"] and settings.get("arithmetic") == FUSED_F32:
+                mean, std = (
+                    part * np.float32(1.0 / settings["rescale_factor"]) for part in (mean, std)
+                )
             table = (table - mean) / std
     if not np.isfinite(table).all():
         raise ModelError(
@@ -52,6 +58,8 @@ def _rescaled(settings: Mapping[str, Any]) -> NDArray[np.float32]:
     if not settings["do_rescale"]:
         return levels
     arithmetic = settings.get("arithmetic", SCALE_F64)
+    if arithmetic == FUSED_F32:
+        return levels
     if arithmetic == DIVIDE_F32:
         return np.divide(levels, np.float32(255), dtype=np.float32)
     if arithmetic == SCALE_F32:
