@@ -170,3 +170,14 @@ def test_a_store_that_is_open_for_reading_is_not_written(tmp_path: Path) -> None
         assert kept.dtype == mx.bfloat16
         assert kept.shape == (2, 3)
     assert len(_keys(tmp_path / "store")) == 1
+
+
+def test_a_model_of_which_no_fingerprint_can_be_made_is_cached_in_memory(tmp_path: Path) -> None:
+    import mlx.core as mx
+
+    with PersistentVisionFeatureCache(tmp_path / "store", object()) as cache:
+        cache.attach()
+        cache.put("processed:1", mx.ones((2, 3)))
+        assert cache.get("processed:1").shape == (2, 3)
+        assert cache.get("processed:2") is None
+    assert not _keys(tmp_path / "store")

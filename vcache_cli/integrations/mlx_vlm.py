@@ -118,7 +118,7 @@ class PersistentVisionFeatureCache:
         self._lock = threading.Lock()
         self._counts = CacheCounts()
         self._model = model
-        self._encoder = ""
+        self._encoder: str | None = None
         self._missed = ""
 
     def bind(self, model: Any) -> None:  # noqa: ANN401  as above
@@ -127,8 +127,8 @@ class PersistentVisionFeatureCache:
         Reads the weights of its vision part. To be called by the thread that has the model.
         """
         self.clear()
-        self._model, self._encoder = model, ""
-        self._fingerprint()
+        self._model, self._encoder = model, None
+        self._key(_NAMED)
 
     def attach(self) -> None:
         """Let the model consult this cache wherever its code does not do so by itself.
@@ -156,11 +156,11 @@ class PersistentVisionFeatureCache:
         """Keep features, in memory now and in the store soon."""
         name = _name(image_source)
         self._memory.put(name, features, size_bytes(features))
-        if self._writer is None or not self._is_lasting(name):
+        key = self._key(name)
+        if self._writer is None or key is None:
             return
         try:
-            key = mlx_vlm_key(name, self._fingerprint())
-            parts = {"processed": name, "encoder": self._fingerprint()}
+            parts = {"processed": name, "encoder": self._encoder or ""}
             entry = to_entry(key, features, parts, model=self._label(), version=self._version)
             self._writer.submit(entry).add_done_callback(
                 lambda done: self._count("failed_puts" if done.exception() else "puts")
@@ -180,9 +180,8 @@ class PersistentVisionFeatureCache:
         name = _name(image_source)
         if name in self._memory:
             return True
-        return self._is_lasting(name) and self._store.contains(
-            mlx_vlm_key(name, self._fingerprint())
-        )
+        key = self._key(name)
+        return key is not None and self._store.contains(key)
 
     # --- beyond it -----------------------------------------------------------------------------
 
@@ -208,9 +207,8 @@ class PersistentVisionFeatureCache:
         self.close()
 
     def _read(self, name: str) -> Any:  # noqa: ANN401  as above
-        if not self._is_lasting(name):
-            return None
-        entry = self._store.get(mlx_vlm_key(name, self._fingerprint()))
+        key = self._key(name)
+        entry = self._store.get(key) if key else None
         if entry is None:
             return None
         try:
@@ -220,14 +218,20 @@ class PersistentVisionFeatureCache:
         self._memory.put(name, features, size_bytes(features))
         return features
 
-    def _is_lasting(self, name: str) -> bool:
-        return self._model is not None and name.startswith(_NAMED)
+    def _key(self, name: str) -> str | None:
+        """The entry's key; None for what is kept in memory alone.
 
-    def _fingerprint(self) -> str:
-        """Made at the first use, in the thread that asks: the one that has the model."""
-        if not self._encoder:
-            self._encoder = fingerprint(self._model)
-        return self._encoder
+        The fingerprint is made at the first use, in the thread that asks: it has the model. A
+        model of which none can be made is cached in memory.
+        """
+        if self._model is None or not name.startswith(_NAMED):
+            return None
+        if self._encoder is None:
+            try:
+                self._encoder = fingerprint(self._model)
+            except (AttributeError, RuntimeError, TypeError, ValueError):
+                self._encoder = ""
+        return mlx_vlm_key(name, self._encoder) if self._encoder else None
 
     def _label(self) -> str | None:
         path = getattr(self._model, "model_path", None)

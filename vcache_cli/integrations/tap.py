@@ -63,7 +63,10 @@ def _tapped(
         rest = {each: value for each, value in kwargs.items() if each not in {_CACHE, IMAGE_KEY}}
         features = cache.get(name)
         if features is None:
-            features = _computed(model, input_ids, pixel_values, rest)
+            try:
+                features = _computed(model, input_ids, pixel_values, rest)
+            except ModelError:  # then the model does it all, as it would without us
+                return embed(input_ids, pixel_values, **kwargs)
             cache.put(name, features)
         return embed(input_ids, pixel_values, **{**rest, _CACHED: features})
 
