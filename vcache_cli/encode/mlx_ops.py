@@ -13,10 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.encode.blas_front import put_blas_in_front
 from vcache_cli.encode.exhaustion import as_memory_error
 from vcache_cli.encode.processor import has_nvidia
 from vcache_cli.encode.segments import runs
-from vcache_cli.encode.blas_front import put_blas_in_front
 from vcache_cli.errors import ModelError
 
 if TYPE_CHECKING:
