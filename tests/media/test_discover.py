@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from vcache_cli.errors import NothingToDoError, ReadError, UsageError
 from vcache_cli.items import MediaItem
-from vcache_cli.media import read_item, shard_of, sources
+from vcache_cli.media import Sources, read_item, shard_of, sources
 from vcache_cli.media.lists import split_lines
 
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n"
@@ -28,6 +28,13 @@ def make(folder: Path, *names: str) -> None:
         path.write_bytes(os.fsencode(name))
 
 
+def files_of(corpus: Sources) -> Iterator[MediaItem]:
+    """Its items; there are no groups."""
+    for item in corpus.items():
+        assert isinstance(item, MediaItem)
+        yield item
+
+
 def names(folder: Path, items: Sequence[MediaItem]) -> list[str]:
     """Paths of items, below `folder`."""
     return [os.path.relpath(item.path, folder) for item in items]
@@ -36,7 +43,7 @@ def names(folder: Path, items: Sequence[MediaItem]) -> list[str]:
 def found(folder: Path, *specs: str, exclude: Sequence[str] = ()) -> list[str]:
     """Names below `folder` that the specs, relative to it, give."""
     named = [os.path.join(folder, spec) for spec in specs]
-    return names(folder, list(sources(named, exclude=exclude).items()))
+    return names(folder, list(files_of(sources(named, exclude=exclude))))
 
 
 def test_a_folder_gives_its_files_by_name_and_then_its_folders(tmp_path: Path) -> None:
@@ -87,7 +94,7 @@ def test_a_link_to_a_folder_that_is_named_is_walked(tmp_path: Path) -> None:
 def test_a_link_to_a_file_has_the_facts_of_the_file(tmp_path: Path) -> None:
     make(tmp_path, "real.jpg")
     (tmp_path / "link.jpg").symlink_to("real.jpg")
-    link, real = sources([str(tmp_path)]).items()
+    link, real = files_of(sources([str(tmp_path)]))
     assert link.stat == real.stat
     assert link.stat is not None
 
@@ -99,7 +106,7 @@ def test_what_cannot_be_read_is_an_item_whose_reading_says_why(tmp_path: Path) -
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "socket.jpg"))
         kinds = {}
-        for item in sources([str(tmp_path)]).items():
+        for item in files_of(sources([str(tmp_path)])):
             assert item.stat is None
             with pytest.raises(ReadError) as error:
                 read_item(item, max_bytes=10)
@@ -117,7 +124,7 @@ def test_a_folder_that_cannot_be_listed_is_an_item(tmp_path: Path) -> None:
     make(tmp_path, "a.jpg", "closed/b.jpg")
     (tmp_path / "closed").chmod(0)
     try:
-        items = list(sources([str(tmp_path)]).items())
+        items = list(files_of(sources([str(tmp_path)])))
         assert names(tmp_path, items) == ["a.jpg", "closed"]
         with pytest.raises(ReadError, match="permission denied"):
             read_item(items[1], max_bytes=10)
@@ -127,7 +134,7 @@ def test_a_folder_that_cannot_be_listed_is_an_item(tmp_path: Path) -> None:
 
 def test_a_folder_that_vanished_since_it_was_listed_is_an_item(tmp_path: Path) -> None:
     make(tmp_path, "a.jpg", "gone/b.jpg")
-    items = sources([str(tmp_path)]).items()
+    items = files_of(sources([str(tmp_path)]))
     next(items)
     (tmp_path / "gone/b.jpg").unlink()
     (tmp_path / "gone").rmdir()
@@ -136,7 +143,7 @@ def test_a_folder_that_vanished_since_it_was_listed_is_an_item(tmp_path: Path) -
 
 def test_the_first_item_comes_before_other_folders_are_listed(tmp_path: Path) -> None:
     make(tmp_path, "a.jpg", "later/b.jpg")
-    items = sources([str(tmp_path)]).items()
+    items = files_of(sources([str(tmp_path)]))
     next(items)
     make(tmp_path, "later/c.jpg")
     assert names(tmp_path, list(items)) == ["later/b.jpg", "later/c.jpg"]
@@ -144,12 +151,12 @@ def test_the_first_item_comes_before_other_folders_are_listed(tmp_path: Path) ->
 
 def test_a_named_file_is_explicit_and_a_found_one_is_not(tmp_path: Path) -> None:
     make(tmp_path, "a.jpg", "d/b.jpg")
-    items = sources([str(tmp_path / "a.jpg"), str(tmp_path / "d")]).items()
+    items = files_of(sources([str(tmp_path / "a.jpg"), str(tmp_path / "d")]))
     assert [item.explicit for item in items] == [True, False]
 
 
 def test_a_named_file_that_is_not_there_is_an_item(tmp_path: Path) -> None:
-    (item,) = sources([str(tmp_path / "none.jpg")]).items()
+    (item,) = files_of(sources([str(tmp_path / "none.jpg")]))
     assert item.stat is None
     assert item.explicit
 
@@ -174,7 +181,7 @@ def test_any_name_works_found_named_and_listed(
         file.write(b"content")
     listed = sources(["-"], stdin=BytesIO(name + b"\0"), null=True)
     for corpus in (sources(["."]), sources([os.fsdecode(name)]), listed):
-        (item,) = corpus.items()
+        (item,) = files_of(corpus)
         assert os.fsencode(os.path.basename(item.path)) == name
         assert read_item(item, max_bytes=100) == b"content"
 

@@ -36,7 +36,7 @@ def _spelled(sources: Named | Sequence[Named]) -> list[str]:
 
 
 def _opened(sources: Named | Sequence[Named], options: WarmOptions) -> Sources:
-    rules = LogRules(groups=takes_groups(options.target))
+    rules = LogRules(groups="also" if takes_groups(options.target) else "no")
     return open_sources(_spelled(sources), rules=rules)
 
 

@@ -93,7 +93,7 @@ def corpus(
             sources(specs, stdin=sys.stdin.buffer, null=null, exclude=left_out, rules=rules)
         )
     if groups:
-        parts.append(GroupFile(groups))
+        parts.append(GroupFile(groups, rules) if rules else GroupFile(groups))
     # A log is read whole to be walked: doing that twice would cost more than a total is worth.
     costly = any(spec == "-" or spec.startswith("@") or is_container(spec) for spec in specs or ())
     return Corpus(Joined(tuple(parts)), shard, limit, walkable=not costly)

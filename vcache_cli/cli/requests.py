@@ -77,7 +77,7 @@ def _log_rules(settings: Settings, given: Mapping[str, Any]) -> LogRules:
     if root is not None and not os.path.isdir(root):
         raise UsageError(f"`--media-root`: no folder `{display_path(root)}`")
     return LogRules(
-        groups=takes_groups(settings.target),
+        groups="also" if takes_groups(settings.target) else "no",
         media_root=root,
         allow_http=bool(given.get("allow_http")),
     )

@@ -87,7 +87,7 @@ def _corpus(specs: Sequence[str] | None) -> frozenset[str] | None:
 
     found: set[str] = set()
     has_picture = False
-    for item in sources(specs, rules=LogRules(groups=True)).items():
+    for item in sources(specs, rules=LogRules(groups="also")).items():
         told = [_content(each) for each in item.files]
         digests = [digest for digest, _ in told]
         found.update(digests)

@@ -20,8 +20,8 @@ GroupsOption = Annotated[
     option(
         "--groups",
         metavar="FILE",
-        about="Requests of several pictures: a JSON list of paths per line, in their order, for"
-        " servers that look a request up as a whole.",
+        about="Requests of several pictures: a JSON list of paths per line, in their order,"
+        " or a request log, for servers that look a request up as a whole.",
     ),
 ]
 ManifestOption = Annotated[

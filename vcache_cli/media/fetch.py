@@ -133,7 +133,8 @@ class Fetcher:
         try:
             target = (place.path or "/") + (f"?{place.query}" if place.query else "")
             connection.request("GET", target, headers=_HEADERS)
-            yield connection.getresponse()
+            with connection.getresponse() as answer:
+                yield answer
         finally:
             connection.close()
 

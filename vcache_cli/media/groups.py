@@ -4,36 +4,37 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from vcache_cli.errors import NothingToDoError, UsageError
+from vcache_cli.errors import NothingToDoError, ReadError, UsageError
 from vcache_cli.items import FileStat, Group, MediaItem, display_path
+from vcache_cli.media.logs import LogRules, log_items
+from vcache_cli.media.requests import MAX_PICTURES, find_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Final
 
     from vcache_cli.items import WarmItem
     from vcache_cli.protocols import Source
 
 __all__ = ["GroupFile", "Joined"]
 
-_MAX_PICTURES: Final = 4096
-"""Of one request."""
-
 
 @dataclass(frozen=True, slots=True)
 class GroupFile:
     """Ordered pictures of requests: each line is a list of paths, or an object with `images`.
 
-    Paths count from the folder of the file. Empty lines are left out.
+    Paths count from the folder of the file. Empty lines are left out. The file may also be a
+    request log, by its first line: then of each request all pictures are a group.
     """
 
     path: str
+    rules: LogRules = field(default_factory=LogRules)
+    """What a log may name."""
 
-    def items(self) -> Iterator[Group]:
-        """The group of each line, in order.
+    def items(self) -> Iterator[WarmItem]:
+        """The group of each line, in order; of a log, what it cannot give too.
 
         Raises:
             UsageError: the file cannot be read, or a line is no such list; it is named.
@@ -41,10 +42,20 @@ class GroupFile:
         """
         found = False
         for number, line in self._lines():
+            if not found and _records_request(line):
+                yield from self._logged()
+                return
             found = True
             yield Group(tuple(self._item(path) for path in self._paths(number, line)))
         if not found:
             raise NothingToDoError(f"no request in `{display_path(self.path)}`")
+
+    def _logged(self) -> Iterator[WarmItem]:
+        stat = FileStat.of(os.stat(self.path))
+        try:
+            yield from log_items(self.path, stat, replace(self.rules, groups="only"))
+        except ReadError as error:
+            raise UsageError(f"groups `{display_path(self.path)}`: {error}") from error
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         try:
@@ -64,7 +75,7 @@ class GroupFile:
         if not _is_request(paths):
             raise UsageError(
                 f"groups `{display_path(self.path)}`, line {number}: expected a JSON list of 1 to "
-                f'{_MAX_PICTURES} paths, or {{"images": [...]}}, found {line.strip()!r:.80}'
+                f'{MAX_PICTURES} paths, or {{"images": [...]}}, found {line.strip()!r:.80}'
             )
         return [str(path) for path in paths or ()]
 
@@ -77,8 +88,15 @@ class GroupFile:
         return MediaItem(place, stat, explicit=True)
 
 
+def _records_request(line: str) -> bool:
+    try:
+        return find_request(json.loads(line)) is not None
+    except (ValueError, RecursionError):
+        return False
+
+
 def _is_request(paths: Any) -> bool:  # noqa: ANN401  whatever JSON can be
-    if not isinstance(paths, list) or not 0 < len(paths) <= _MAX_PICTURES:
+    if not isinstance(paths, list) or not 0 < len(paths) <= MAX_PICTURES:
         return False
     return all(isinstance(path, str) and _is_path(path) for path in paths)
 

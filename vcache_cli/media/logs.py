@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from vcache_cli.errors import MediaError
@@ -39,8 +39,8 @@ _JUNK: Final = re.compile(rb"[^A-Za-z0-9+/=]")
 class LogRules:
     """What a request log may name beside the pictures that it holds."""
 
-    groups: bool = False
-    """Give requests of several pictures as groups too."""
+    groups: Literal["no", "also", "only"] = "no"
+    """Give requests as groups: beside their pictures those of several, or nothing but requests."""
     media_root: str | None = None
     """Files are read below this folder only; None is the log's own."""
     allow_http: bool = False
@@ -152,8 +152,10 @@ class _Log:
             self._item(f"line {number} image {order}", each, offset, line or b"")
             for order, each in enumerate(named, 1)
         ]
-        yield from found
-        if self.rules.groups and len(found) > 1 and not any(each.trouble for each in found):
+        only = self.rules.groups == "only"
+        yield from (each for each in found if each.trouble or not only)
+        wanted = only or (self.rules.groups == "also" and len(found) > 1)
+        if wanted and not any(each.trouble for each in found):
             yield Group(tuple(found))
 
     def _told(self, name: str, kind: str, message: str) -> MediaItem:

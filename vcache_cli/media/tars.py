@@ -28,6 +28,10 @@ _SPARSE: Final = ord("S")
 _LEFT_OUT: Final = Trouble("link", "a link or a device, not a file", skipped=True, warns=False)
 _SPARSE_MEMBER: Final = Trouble("sparse", "a sparse member is not read", skipped=True)
 
+_NO_END: Final = Trouble(
+    "no_end_mark", "ends without its end mark: it may be cut off", skipped=True
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Header:
@@ -68,6 +72,8 @@ def tar_parts(handle: int, size_bytes: int) -> Iterator[StoredPart | tuple[str, 
             )
             return
         offset = data + -(-header.size_bytes // _BLOCK) * _BLOCK
+    if not block:
+        yield "", _NO_END
 
 
 def _member(header: _Header, data: int) -> Iterator[StoredPart | tuple[str, Trouble]]:

@@ -1,0 +1,245 @@
+"""A request log gives every picture that a server was sent, and each request as a group."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.media.containers import chat, log, messages, responses, uri
+from vcache_cli.errors import MediaError, ReadError, UsageError
+from vcache_cli.items import FileStat, Group, MediaItem, WarmItem
+from vcache_cli.media import GroupFile, LogRules, logs, read_if, read_item, sources
+
+ONE, TWO, THREE = (b"\x89PNG picture " + bytes([n]) * (100 + n) for n in (1, 2, 255))
+ALSO = LogRules(groups="also")
+
+
+def given_by(path: Path, rules: LogRules = ALSO) -> list[WarmItem]:
+    return list(sources([str(path)], rules=rules).items())
+
+
+def pictures(found: Sequence[WarmItem]) -> list[MediaItem]:
+    return [each for each in found if isinstance(each, MediaItem)]
+
+
+def contents(found: Sequence[WarmItem]) -> list[bytes]:
+    """Of the items that can be read."""
+    return [read_item(each, max_bytes=1 << 20) for each in pictures(found) if not each.trouble]
+
+
+def kinds(found: Sequence[WarmItem]) -> list[str]:
+    return [each.trouble.kind for each in pictures(found) if each.trouble]
+
+
+BODIES = {
+    "chat": chat(uri(ONE), uri(TWO)),
+    "responses": responses(uri(ONE), uri(TWO)),
+    "messages": messages(ONE, TWO),
+    "chat with a text for a URL": {
+        "messages": [{"content": [{"type": "image_url", "image_url": uri(ONE)}]},
+                     {"content": [{"type": "image", "image": uri(TWO)}]}]
+    },
+    "tool results of messages": {
+        "messages": [
+            {"role": "user", "content": [
+                {"type": "tool_result", "content": messages(ONE, TWO)["messages"][0]["content"]}
+            ]}
+        ]
+    },
+    "tool results of responses": {
+        "input": [{"type": "function_call_output",
+                   "output": responses(uri(ONE), uri(TWO))["input"][0]["content"]}]
+    },
+}  # fmt: skip
+WRAPPERS: dict[str, Callable[[object], object]] = {
+    "bare": lambda body: body,
+    "batch": lambda body: {"custom_id": "a", "method": "POST", "url": "/v1", "body": body},
+    "anthropic batch": lambda body: {"custom_id": "a", "params": body},
+    "request": lambda body: {"time": 1, "request": body, "response": {"choices": []}},
+    "body as text": lambda body: {"request": {"headers": {}, "body": json.dumps(body)}},
+}
+
+
+@pytest.mark.parametrize("wrapped", sorted(WRAPPERS))
+@pytest.mark.parametrize("form", sorted(BODIES))
+def test_every_form_gives_its_pictures_in_order(tmp_path: Path, form: str, wrapped: str) -> None:
+    path = log(tmp_path / "l.jsonl", [WRAPPERS[wrapped](BODIES[form])])
+    found = given_by(path)
+    assert contents(found) == [ONE, TWO]
+    (group,) = [each for each in found if isinstance(each, Group)]
+    assert list(group.items) == pictures(found)
+    assert pictures(found)[1].source == f"{path}::line 1 image 2"
+    assert all(item.explicit for item in pictures(found))
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [
+        lambda text: text.replace("/", "\\/"),
+        lambda text: text.replace("+", "\\u002b").replace("/", "\\/"),
+        lambda text: text.replace("data:", "\\u0064ata:").replace("A", "\\u0041"),
+    ],
+    ids=["slashes", "plus", "letters"],
+)
+@pytest.mark.parametrize("body", [chat(uri(ONE), uri(THREE)), messages(ONE, THREE)])
+def test_bytes_are_found_however_json_spells_them(
+    tmp_path: Path, spell: Callable[[str], str], body: object
+) -> None:
+    head, found, tail = json.dumps(body).partition("content")
+    line = head + found + spell(tail).replace("im\\u0041ge", "image")
+    assert json.loads(line) == body
+    assert contents(given_by(log(tmp_path / "l.jsonl", [line]))) == [ONE, THREE]
+
+
+@given(data=st.binary(min_size=1, max_size=600), before=st.text(max_size=40))
+def test_an_item_reads_the_bytes_that_were_sent(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, before: str
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "l.jsonl"
+    log(path, [{"messages": [], "note": before}, chat(uri(data), uri(data + b"2"))])
+    found = [item for item in pictures(given_by(path)) if not item.trouble]
+    assert contents(found) == [data, data + b"2"]
+    heads: list[bytes] = []
+    assert read_if(found[0], heads.append) is None
+    assert heads == [data[:64]]
+
+
+def test_a_line_that_is_no_request_is_told_by_its_number_and_the_rest_goes_on(
+    tmp_path: Path,
+) -> None:
+    lines = ["{not json", "", json.dumps({"a": 1}), json.dumps(chat("id-less"))[:-1], "[" * 9999,
+             json.dumps(chat()), json.dumps(chat(uri(ONE)))]  # fmt: skip
+    found = given_by(log(tmp_path / "l.jsonl", lines))
+    told = [(item.name, item.trouble.kind) for item in pictures(found) if item.trouble]
+    assert told == [
+        ("line 1", "log_line"),
+        ("line 3", "log_line"),
+        ("line 4", "log_line"),
+        ("line 5", "log_line"),
+        ("line 6", "no_images"),
+    ]
+    assert all(item.trouble.skipped for item in pictures(found) if item.trouble)
+    assert contents(found) == [ONE]
+
+
+def test_a_line_beyond_the_limit_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MAX_LINE_BYTES", 2000)
+    path = log(tmp_path / "l.jsonl", [chat(uri(bytes(9000))), chat(uri(ONE))])
+    found = given_by(path)
+    assert kinds(found) == ["log_line"]
+    assert contents(found) == [ONE]
+
+
+def test_a_picture_beyond_the_limit_is_not_decoded(tmp_path: Path) -> None:
+    (item,) = given_by(log(tmp_path / "l.jsonl", [chat(uri(b"\x89PNG" + bytes(90_000)))]))
+    assert isinstance(item, MediaItem)
+    with pytest.raises(ReadError, match="more than the limit"):
+        read_item(item, max_bytes=10_000)
+
+
+def test_broken_base64_is_a_failure_of_the_item(tmp_path: Path) -> None:
+    (item,) = given_by(log(tmp_path / "l.jsonl", [chat("data:image/png;base64,AAAAA")]))
+    assert isinstance(item, MediaItem)
+    with pytest.raises(MediaError, match="base64") as raised:
+        read_item(item, max_bytes=99)
+    assert raised.value.item_kind == "bad_base64"
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("https://example.com/a.png", "http_not_allowed"),
+        ("ftp://example.com/a.png", "unsupported_url"),
+        ("data:image/svg+xml,<svg/>", "unsupported_url"),
+        ("", "no_data"),
+        ("/etc/passwd", "outside_root"),
+        ("../up.png", "outside_root"),
+        ("sub/../../up.png", "outside_root"),
+        ("file:///etc/passwd", "outside_root"),
+        ("file://host/etc/passwd", "outside_root"),
+        ("link.png", "outside_root"),
+        ("folder-link/up.png", "outside_root"),
+        (".", "outside_root"),
+        ("a\0b", "outside_root"),
+    ],
+)
+def test_what_a_log_may_not_name_is_told_and_breaks_its_group(
+    tmp_path: Path, url: str, kind: str
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (tmp_path / "up.png").write_bytes(b"up")
+    (folder / "link.png").symlink_to(tmp_path / "up.png")
+    (folder / "folder-link").symlink_to(tmp_path)
+    found = given_by(log(folder / "l.jsonl", [chat(uri(ONE), url)]))
+    assert kinds(found) == [kind]
+    assert contents(found) == [ONE]
+    assert not any(isinstance(each, Group) for each in found)
+
+
+@pytest.mark.parametrize("spelled", ["a.png", "./sub/../a.png", "file://{}/a.png", "{}/a.png"])
+def test_files_are_read_below_the_folder_of_the_log(tmp_path: Path, spelled: str) -> None:
+    (tmp_path / "a.png").write_bytes(TWO)
+    (tmp_path / "sub").mkdir()
+    path = log(tmp_path / "l.jsonl", [chat(uri(ONE), spelled.format(tmp_path))])
+    found = given_by(path)
+    assert contents(found) == [ONE, TWO]
+    assert isinstance(found[-1], Group)
+    other = LogRules(media_root=str(tmp_path / "sub"))
+    moved = given_by(path, other)
+    if os.path.isabs(spelled.format(tmp_path).removeprefix("file://")):
+        assert kinds(moved) == ["outside_root"]
+    else:
+        assert pictures(moved)[1].path.startswith(str(tmp_path / "sub"))
+
+
+def test_a_request_of_one_picture_is_that_picture(tmp_path: Path) -> None:
+    found = given_by(log(tmp_path / "l.jsonl", [chat(uri(ONE)), chat(uri(ONE), uri(TWO))]))
+    assert [isinstance(each, Group) for each in found] == [False, False, False, True]
+    none = given_by(log(tmp_path / "l.jsonl", [chat(uri(ONE), uri(TWO))]), LogRules())
+    assert len(none) == len(pictures(none)) == 2
+
+
+def test_a_log_as_groups_gives_requests_alone(tmp_path: Path) -> None:
+    path = log(tmp_path / "l.jsonl", [chat(uri(ONE)), "{", chat(uri(ONE), uri(TWO))])
+    found = list(GroupFile(str(path)).items())
+    assert [len(each.items) for each in found if isinstance(each, Group)] == [1, 2]
+    assert kinds(found) == ["log_line"]
+    (tmp_path / "l.jsonl").write_text('{"messages": 1}')
+    with pytest.raises(UsageError, match="line 1"):
+        list(GroupFile(str(path)).items())
+
+
+def test_a_log_is_opened_where_it_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log(tmp_path / "l.jsonl", [chat(uri(ONE))])
+    (tmp_path / "list").write_text("l.jsonl\n")
+    monkeypatch.chdir(tmp_path)
+    for spec in ("l.jsonl", "*.jsonl", "**/*.jsonl", "@list"):
+        assert contents(list(sources([spec]).items())) == [ONE], spec
+    for spec in (".", "*l*", "**"):
+        assert all(not each.part for each in pictures(list(sources([spec]).items()))), spec
+
+
+def test_a_log_that_changed_is_not_read(tmp_path: Path) -> None:
+    path = log(tmp_path / "l.jsonl", [chat(uri(ONE))])
+    (item,) = given_by(path)
+    assert isinstance(item, MediaItem)
+    os.utime(path, ns=(1, 1))
+    assert item.stat != FileStat.of(path.stat())
+    with pytest.raises(ReadError, match="changed"):
+        read_item(item, max_bytes=99)
+
+
+def test_a_data_uri_may_be_spelled_with_parameters(tmp_path: Path) -> None:
+    text = base64.b64encode(ONE).decode()
+    urls = [f"data:image/png;charset=utf-8;base64,{text}", f"DATA:;BASE64,{text[:40]}\n{text[40:]}"]
+    assert contents(given_by(log(tmp_path / "l.jsonl", [chat(*urls)]))) == [ONE, ONE]
