@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli import registry
 from vcache_cli.assemble.options import DTYPES
+from vcache_cli.assemble.servers import MLX_VLM
 from vcache_cli.errors import VcacheError
 
 if TYPE_CHECKING:
@@ -62,11 +64,21 @@ def encoder_choices() -> Iterator[EncoderChoice]:
     towers = registry.names("towers")
     for family in registry.names("families"):
         if family not in towers:
-            told = "no tower of its own; stage `pixels` works"
-            yield EncoderChoice(family, "", (), "", chosen=False, available=False, reason=told)
+            yield _without_tower(family)
             continue
         for backend in backends:
             yield _choice(family, backend, is_best=backend is best)
+
+
+def _without_tower(family: str) -> EncoderChoice:
+    """mlx-vlm's own models encode, where it is installed and has the family."""
+    if importlib.util.find_spec("mlx_vlm") is None:
+        told = "no tower of its own; stage `pixels` works, and features with `vcache-cli[mlx-vlm]`"
+        return EncoderChoice(family, "", (), "", chosen=False, available=False, reason=told)
+    told = "no tower of its own: mlx-vlm's models encode"
+    return EncoderChoice(
+        family, MLX_VLM, ("projected",), "", chosen=True, available=True, reason=told
+    )
 
 
 def _choice(family: str, backend: Backend, *, is_best: bool) -> EncoderChoice:
