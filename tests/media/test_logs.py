@@ -16,6 +16,7 @@ from tests.media.containers import chat, log, messages, responses, uri
 from vcache_cli.errors import MediaError, ReadError, UsageError
 from vcache_cli.items import FileStat, Group, MediaItem, WarmItem
 from vcache_cli.media import GroupFile, LogRules, logs, read_if, read_item, sources
+from vcache_cli.media.fetch import UrlPart
 
 ONE, TWO, THREE = (b"\x89PNG picture " + bytes([n]) * (100 + n) for n in (1, 2, 255))
 ALSO = LogRules(groups="also")
@@ -229,14 +230,29 @@ def test_a_log_is_opened_where_it_is_meant(tmp_path: Path, monkeypatch: pytest.M
         assert all(not each.part for each in pictures(list(sources([spec]).items()))), spec
 
 
-def test_a_log_that_changed_is_not_read(tmp_path: Path) -> None:
+def test_a_log_may_grow_and_may_not_be_replaced(tmp_path: Path) -> None:
     path = log(tmp_path / "l.jsonl", [chat(uri(ONE))])
-    (item,) = given_by(path)
-    assert isinstance(item, MediaItem)
-    os.utime(path, ns=(1, 1))
+    (item,) = pictures(given_by(path))
+    with path.open("a") as file:
+        file.write(json.dumps(chat(uri(TWO))))
     assert item.stat != FileStat.of(path.stat())
+    assert contents([item]) == [ONE]
+    log(tmp_path / "new.jsonl", [chat(uri(TWO)), chat(uri(TWO))]).replace(path)
     with pytest.raises(ReadError, match="changed"):
-        read_item(item, max_bytes=99)
+        read_item(item, max_bytes=999)
+    (item, _) = pictures(given_by(path))
+    os.truncate(path, 10)
+    with pytest.raises(ReadError, match="changed"):
+        read_item(item, max_bytes=999)
+
+
+def test_what_is_named_by_http_is_an_item_without_a_stat(tmp_path: Path) -> None:
+    """What is at a URL may be another picture tomorrow: no memo is kept of it."""
+    path = log(tmp_path / "l.jsonl", [chat(uri(ONE), "HTTPS://example.com/a.png")])
+    found = given_by(path, LogRules(groups="also", allow_http=True))
+    assert [item.stat is None for item in pictures(found)] == [False, True]
+    assert pictures(found)[1].part == UrlPart("line 1 image 2", "HTTPS://example.com/a.png")
+    assert isinstance(found[-1], Group)
 
 
 def test_a_data_uri_may_be_spelled_with_parameters(tmp_path: Path) -> None:

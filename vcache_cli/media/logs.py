@@ -64,7 +64,7 @@ class TextPart:
         self, path: str, stat: FileStat | None, limit_of: Callable[[bytes], int | None]
     ) -> bytes | None:
         """See `items.Part`."""
-        with opened_container(path, stat) as handle:
+        with opened_container(path, stat, may_grow=True) as handle:
             most = 4 * HEAD_BYTES  # escapes and line breaks among them
             head = read_exactly(handle, min(most, self.size_bytes), self.offset)
             head = _decoded(head[: head.rfind(b"\\")] if b"\\" in head[-6:] else head, cut=True)

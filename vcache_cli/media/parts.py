@@ -71,20 +71,33 @@ class Place:
 
 
 @contextmanager
-def opened_container(path: str, stat: FileStat | None) -> Iterator[int]:
+def opened_container(path: str, stat: FileStat | None, *, may_grow: bool = False) -> Iterator[int]:
     """A handle of the container as it was when its parts were found.
+
+    Args:
+        path: of the container.
+        stat: what it was; None where that does not matter.
+        may_grow: lines are added to a log all the time, and those before stay where they are.
 
     Raises:
         ReadError: see `opened`; kind ``changed`` where it is another one by now.
     """
-    with opened(path) as (handle, now):
-        if stat is not None and FileStat.of(now) != stat:
+    with opened(path) as (handle, status):
+        now = FileStat.of(status)
+        same = stat is None or now == stat
+        if stat is not None and may_grow:
+            same = now.size_bytes >= stat.size_bytes and _identity(now) == _identity(stat)
+        if not same:
             raise ReadError(
-                "the archive changed after its members were found",
+                "the file changed after its parts were found",
                 kind="changed",
                 hint="run again when it is whole",
             )
         yield handle
+
+
+def _identity(stat: FileStat) -> tuple[int, int]:
+    return stat.inode, stat.device
 
 
 def read_exactly(handle: int, size_bytes: int, offset: int) -> bytes:
@@ -98,7 +111,7 @@ def read_exactly(handle: int, size_bytes: int, offset: int) -> bytes:
         more = os.pread(handle, size_bytes - len(data), offset + len(data))
         if not more:
             raise ReadError(
-                "the archive ends inside it", kind="changed", hint="run again when it is whole"
+                "the file ends inside it", kind="changed", hint="run again when it is whole"
             )
         data += more
     return data
