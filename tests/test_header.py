@@ -92,6 +92,15 @@ def test_what_is_built_is_read_back(
     assert accepted_by_reference(raw + bytes(payload_bytes))
 
 
+def test_metadata_may_be_null_only_where_a_layout_allows_it() -> None:
+    """MLX writes a checkpoint so; no writer of entries does."""
+    raw = b'{"__metadata__":null,"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}'
+    assert parse_header(raw, 3, HeaderLimits(null_metadata=True)).metadata == {}
+    assert accepted_by_reference(len(raw).to_bytes(8, "little") + raw + bytes(3))
+    with pytest.raises(InvalidEntryError, match="`__metadata__`"):
+        parse_header(raw, 3, HeaderLimits())
+
+
 def spec_bytes(dtype: str, shape: tuple[int, ...]) -> int:
     """Bytes of a tensor."""
     size_bytes = ITEMSIZE_BYTES[dtype]

@@ -144,6 +144,19 @@ def test_a_file_that_vanishes_is_named(tmp_path: Path) -> None:
         checkpoint.read("logit_bias")
 
 
+def test_a_file_as_mlx_saves_it_without_metadata_is_read(tmp_path: Path, tiny_siglip: Path) -> None:
+    folder = make_checkpoint(tmp_path / "m")
+    path = folder / "model.safetensors"
+    data = path.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    table = json.loads(data[8:end]) | {"__metadata__": None}
+    header = json.dumps(table).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data[end:])
+    found, expected = (open_checkpoint(str(each)) for each in (folder, tiny_siglip))
+    for name in expected.tensors:
+        assert bytes(found.read(name).data) == bytes(expected.read(name).data)
+
+
 def test_foreign_dtypes_pass_only_where_a_layout_allows_them() -> None:
     raw = b'{"a":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[0,3]}}'
     found = parse_header(raw, 3, HeaderLimits(foreign_dtypes=True))

@@ -31,6 +31,7 @@ LIMITS: Final = HeaderLimits(
     name_pattern=r"[^\x00-\x1f\x7f]{1,1024}",
     dtypes=frozenset(ITEMSIZE_BYTES),
     foreign_dtypes=True,  # quantised language models; not our tensors
+    null_metadata=True,
 )
 """What a published weight file may hold."""
 

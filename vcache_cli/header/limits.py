@@ -31,6 +31,8 @@ class HeaderLimits:
     dtypes: frozenset[str] = frozenset({"BF16", "F16", "F32", "I32", "I64", "U8", "U32", "BOOL"})
     foreign_dtypes: bool = False
     """Tensors of other dtypes may lie there too; their sizes are not checked against a shape."""
+    null_metadata: bool = False
+    """`__metadata__` may be null, which stands for none: MLX writes it so."""
 
 
 @dataclass(frozen=True, slots=True)

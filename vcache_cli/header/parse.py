@@ -59,7 +59,7 @@ def parse_header(raw: bytes, payload_bytes: int, limits: HeaderLimits) -> Header
         InvalidEntryError: anything that the format or `limits` do not allow.
     """
     table = _load_table(raw)
-    metadata = _checked_metadata(table.pop("__metadata__", ()))
+    metadata = _checked_metadata(table.pop("__metadata__", ()), limits)
     if len(table) > limits.max_tensors:
         _reject(f"{len(table)} tensors, at most {limits.max_tensors} are allowed")
     if len(table) < limits.min_tensors:
@@ -145,7 +145,9 @@ def _check_surrogates(value: object) -> None:
             _check_surrogates(inner)
 
 
-def _checked_metadata(pairs: object) -> dict[str, str]:
+def _checked_metadata(pairs: object, limits: HeaderLimits) -> dict[str, str]:
+    if pairs is None and limits.null_metadata:
+        return {}
     metadata = _table(pairs, "`__metadata__`")
     if not _TEXT.issuperset(map(type, metadata.values())):
         _reject("`__metadata__` holds a value that is not a string")
