@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from samples import make_tiny_llava, make_tiny_qwen
 from vcache_cli.assemble import load_recipe
 from vcache_cli.assemble.options import WarmOptions
 from vcache_cli.errors import ModelError
@@ -45,6 +47,36 @@ def test_a_configuration_without_sense_is_refused(
     change(model / "config.json", "vision_config", values)
     with pytest.raises(ModelError, match=words):
         load_recipe(model)
+
+
+@pytest.mark.parametrize("value", [["a"], {"a": 1}, "a"])
+@pytest.mark.parametrize(
+    ("family", "part", "name"),
+    [
+        ("gemma3", "vision_config", "model_type"),
+        ("llava", "vision_config", "model_type"),
+        ("llava", None, "vision_feature_select_strategy"),
+        ("llava", None, "vision_feature_layer"),
+        ("qwen2_5_vl", "vision_config", "model_type"),
+        ("qwen2_5_vl", None, "model_type"),
+        ("qwen3_vl", "vision_config", "deepstack_visual_indexes"),
+    ],
+)
+def test_a_setting_of_any_type_is_refused_with_the_folders_name(
+    tmp_path: Path, family: str, part: str | None, name: str, value: object
+) -> None:
+    """A list is no member of a set, which Python tells by an exception of its own."""
+    maker = make_tiny_qwen if family.startswith("qwen") else make_tiny_llava
+    folder = maker.make_checkpoint(tmp_path / "m", family=family)
+    change(folder / "config.json", part, {name: value})
+    with pytest.raises(ModelError, match=re.escape(str(folder))):
+        load_recipe(folder)
+
+
+@pytest.mark.parametrize("step", ["do_resize", "do_center_crop"])
+def test_a_step_that_is_switched_off_leaves_no_size(model: Path, step: str) -> None:
+    change(model / "preprocessor_config.json", None, {step: None})
+    assert load_recipe(model).preprocessor.num_tokens(64, 64) == 64
 
 
 @pytest.mark.parametrize(

@@ -73,13 +73,20 @@ def choose_family(
     try:
         family: Family = registry.load("families", _known_name(checkpoint))
         return family, family.resolve(checkpoint, profile)
-    except ModelError:
+    except ModelError as error:
         if server is None:
-            raise
+            raise _located(error, checkpoint) from error
     from vcache_cli.encode.mlx_vlm import ServerFamily
 
     theirs = ServerFamily(server, str(checkpoint.config.get("model_type")))
     return theirs, theirs.resolve(checkpoint, profile)
+
+
+def _located(error: ModelError, checkpoint: Checkpoint) -> ModelError:
+    """The same, saying whose settings they are."""
+    folder = str(checkpoint.folder)
+    message = error.message if folder in error.message else f"{folder}: {error.message}"
+    return ModelError(message, hint=error.hint)
 
 
 def _known_name(checkpoint: Checkpoint) -> str:

@@ -29,12 +29,12 @@ def grid_vision_config(checkpoint: Checkpoint, family: str) -> Mapping[str, Any]
     Raises:
         ModelError: there is none, or it is another family's.
     """
-    alone = {f"{family}_vision", f"{family}_moe_vision"}
+    alone = f"{family}_vision", f"{family}_moe_vision"  # no sets: a list may be asked for
     config = checkpoint.config
     nested = config.get("vision_config")
     found = nested if isinstance(nested, dict) else config
     kind = found.get("model_type", family if found is nested else None)
-    if kind in alone or (found is nested and kind in {family, f"{family}_moe"}):
+    if kind in alone or (found is nested and kind in (family, f"{family}_moe")):
         return found
     raise ModelError(
         f"{checkpoint.folder}: expected a `vision_config` of {family}, or `model_type` "

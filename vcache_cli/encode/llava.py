@@ -115,7 +115,7 @@ def _settings(checkpoint: Checkpoint, output: str) -> dict[str, Any]:
     settings = common_settings(checkpoint, config, _TOWERS[family].DEFAULTS)
     depths = _depths(checkpoint, settings["num_hidden_layers"])
     strategy = checkpoint.config.get("vision_feature_select_strategy", "default")
-    if strategy not in _FIRST_TOKENS:
+    if not isinstance(strategy, str) or strategy not in _FIRST_TOKENS:
         raise _unexpected(
             checkpoint, "vision_feature_select_strategy", "`default` or `full`", strategy
         )

@@ -185,7 +185,8 @@ def plan_tensors(
             raise ModelError(
                 f"{checkpoint.folder}: expected tensor `{prefix}{name}` {list(expected)}, "
                 "found no such tensor",
-                hint="the checkpoint is incomplete, or config.json is another model's",
+                hint="the checkpoint is incomplete, or config.json is another model's"
+                + _quantisation(checkpoint),
             )
         found = _stored_axes(place.shape, expected, turned.get(name))
         if found is None or place.dtype not in FLOAT_DTYPES:
@@ -204,12 +205,16 @@ def _hint(checkpoint: Checkpoint, dtype: str) -> str:
     """What may be wrong with a tensor that does not fit."""
     if dtype in FLOAT_DTYPES:
         return "config.json and weights do not belong together"
-    rules = checkpoint.config.get("quantization") or checkpoint.config.get("quantization_config")
-    told = f"; config.json says {json.dumps(rules)[:_SHOWN_LETTERS]}" if rules else ""
     return (
         "known are plain weights, and MLX's affine quantisation with 2, 4 or 8 bits whose "
-        f"`.scales` and `.biases` fit{told}"
+        f"`.scales` and `.biases` fit{_quantisation(checkpoint)}"
     )
+
+
+def _quantisation(checkpoint: Checkpoint) -> str:
+    """What the configuration says of it; empty where it says nothing."""
+    rules = checkpoint.config.get("quantization") or checkpoint.config.get("quantization_config")
+    return f"; config.json says {json.dumps(rules)[:_SHOWN_LETTERS]}" if rules else ""
 
 
 def _check_present(checkpoint: Checkpoint, names: Iterable[str]) -> None:

@@ -64,10 +64,14 @@ class SiglipTower:
         settings = common_settings(checkpoint, config, DEFAULTS)
         shapes = layered_shapes(settings) | norm_shapes("post_layernorm", settings["hidden_size"])
         prefix = find_prefix(checkpoint, f"{PATCHES}.weight", shapes)
+        head = _head_shapes(settings)
         wanted = config.get("vision_use_head", True) is not False
-        settings["pooling_head"] = wanted and prefix + _PROBE in checkpoint.tensors
+        # Any part tells of a head, so that one which lacks a part is refused.
+        settings["pooling_head"] = wanted and any(
+            prefix + name in checkpoint.tensors for name in head
+        )
         if settings["pooling_head"]:
-            shapes |= _head_shapes(settings)
+            shapes |= head
         return plan_tensors(checkpoint, prefix, shapes, settings)
 
     def pixel_shape(self, settings: Mapping[str, Any]) -> tuple[int, ...]:

@@ -132,10 +132,11 @@ class FixedSizePreprocessor:
     @property
     def pixel_shape(self) -> tuple[int, int, int] | None:
         """(3, H, W); None where neither a crop nor a resize to two given sides fixes it."""
-        size = self.settings["size"]
         if self.settings["do_center_crop"]:
             size = self.settings["crop_size"]
-        elif not self.settings["do_resize"]:
+        elif self.settings["do_resize"]:
+            size = self.settings["size"]
+        else:
             return None
         if "height" not in size or "width" not in size:
             return None

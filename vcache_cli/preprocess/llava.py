@@ -127,11 +127,11 @@ def _tower_settings(config: Mapping[str, Any], profile: Profile) -> dict[str, in
     found = config.get("vision_config")
     vision: dict[str, Any] = found if isinstance(found, dict) else {}
     tower = vision.get("model_type") or "clip_vision_model"
-    if tower not in CLASS_TOKENS:
+    if not isinstance(tower, str) or tower not in CLASS_TOKENS:
         known = " or ".join(f"`{name}`" for name in CLASS_TOKENS)
         raise ModelError(f"`llava` with a vision part of `{tower}`: expected {known}")
     strategy = config.get("vision_feature_select_strategy", "default")
-    if strategy not in {"default", "full"}:
+    if strategy not in ("default", "full"):  # a list is no member of a set
         raise ModelError(
             f"`vision_feature_select_strategy`: expected `default` or `full`, found {strategy!r}"
         )
