@@ -30,6 +30,9 @@ class Profile:
     """Longest side, pixels, to which a larger picture is brought before the EXIF orientation
     is applied, as oMLX does it; None: no such step."""
 
+    clips: str = "pyav"
+    """Who decodes clips: ``pyav`` (transformers' `load_video`), or ``opencv``."""
+
     def covers(self, version: str) -> bool:
         """True where `version` of the package is one of `versions`, or a patch of one.
 

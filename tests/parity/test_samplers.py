@@ -13,8 +13,6 @@ from tests.parity.sampled import compare_samplers, facts_of, ours
 from vcache_cli.preprocess.sampling import EVEN_INTEGERS, MLX_VLM, MLX_VLM_STILLS, still_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.parity.tally import Tally
     from vcache_cli.clips import ClipFacts
 
@@ -60,7 +58,7 @@ class FakeCapture:
 
 
 @pytest.fixture
-def load_video(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def load_video(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401
     """mlx-vlm's own, with a decoder that only counts."""
     names = {"FRAME_COUNT": "count", "FPS": "fps", "FRAME_WIDTH": "wide", "FRAME_HEIGHT": "high"}
     fake = types.ModuleType("cv2")

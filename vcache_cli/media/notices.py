@@ -14,6 +14,8 @@ __all__ = [
     "CLIP_DAMAGED",
     "CLIP_DEEP",
     "CLIP_NOT_TURNED",
+    "CLIP_ODD",
+    "CLIP_SEEKS",
     "CLIP_SHORT",
     "CLIP_UNSTEADY",
     "CMYK",
@@ -31,6 +33,8 @@ CLIP_COUNTED: Final = "clip_counted"
 CLIP_DAMAGED: Final = "clip_damaged"
 CLIP_DEEP: Final = "clip_deep_colour"
 CLIP_NOT_TURNED: Final = "clip_not_turned"
+CLIP_ODD: Final = "clip_odd_sides"
+CLIP_SEEKS: Final = "clip_seeks_miss"
 CLIP_SHORT: Final = "clip_ended_early"
 CLIP_UNSTEADY: Final = "clip_variable_rate"
 CMYK: Final = "cmyk_converted"
@@ -39,7 +43,9 @@ KEY: Final = "transparent_colour"
 PLUGIN: Final = "needs_plugin"
 WARNED: Final = "decoder_warned"
 
-INEXACT: Final = frozenset({CLIP_COUNTED, CLIP_DAMAGED, CLIP_DEEP, CLIP_UNSTEADY})
+INEXACT: Final = frozenset(
+    {CLIP_COUNTED, CLIP_DAMAGED, CLIP_DEEP, CLIP_ODD, CLIP_SEEKS, CLIP_UNSTEADY}
+)
 """Kinds under which a server may see other pixels: its entry says `exact: false`."""
 
 _TEXTS: Final = {
@@ -50,6 +56,10 @@ _TEXTS: Final = {
     CLIP_DAMAGED: "a part of the clip is damaged and was left out; a server may stop there",
     CLIP_DEEP: "more than 8 bits a channel: the server's decoder rounds them differently",
     CLIP_NOT_TURNED: "the clip is to be shown turned, and the server does not turn it",
+    CLIP_ODD: "sides are odd and colours are kept at half size: builds of the server's decoder "
+    "differ in the last level",
+    CLIP_SEEKS: "the container has no index, and the server, which seeks by number, may get "
+    "other frames",
     CLIP_SHORT: "the clip ended early",
     CLIP_UNSTEADY: "frames follow each other at varying distances, and the server, which seeks "
     "by number, gets others for some of them",

@@ -25,6 +25,7 @@ MLX_VLM_0_7: Final = Profile(
     package="mlx-vlm",
     versions=("0.7",),
     processors="mlx-vlm",
+    clips="opencv",
 )
 """mlx-vlm 0.7: its `load_image`, then its own image processors where it has some."""
 
@@ -34,6 +35,7 @@ OMLX: Final = Profile(
     package="mlx-vlm",
     versions=("0.7",),
     processors="mlx-vlm",
+    clips="opencv",
     max_side=2048,
 )
 """oMLX: its own loader, which brings large pictures down first; then mlx-vlm's processors."""

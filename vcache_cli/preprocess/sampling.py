@@ -129,7 +129,8 @@ def _even_integers(settings: Mapping[str, Any], facts: ClipFacts) -> NDArray[np.
     if count is None:
         count = max(1, int(_wanted(settings, facts)))
     _check_count(count, total)
-    return np.arange(count) * total // count
+    at: NDArray[np.int64] = np.arange(count) * total // count
+    return at
 
 
 def _check_count(count: int, total: int, *, least: int = 1) -> None:
