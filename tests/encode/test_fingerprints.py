@@ -157,3 +157,50 @@ def test_the_memo_stays_small(tmp_path: Path, checkpoint_folder: Folders) -> Non
     assert memo.get(f"{0:064x}") is None
     assert memo.get(f"{519:064x}") == "0" * 64
     assert [path.name for path in tmp_path.glob(".fingerprints-*")] == []
+
+
+def planted(memo: Path) -> str:
+    """Every fingerprint that is remembered becomes another one, which is returned."""
+    content = json.loads(memo.read_text())
+    content["fingerprints"] = dict.fromkeys(content["fingerprints"], "0" * 64)
+    memo.write_text(json.dumps(content))
+    return "0" * 64
+
+
+@pytest.mark.usefixtures("later")
+def test_a_wrong_fingerprint_names_no_features_and_is_forgotten(
+    checkpoint_folder: Folders, tmp_path: Path, pictures: list[Pixels]
+) -> None:
+    """One flipped bit in the memo would else put every entry under a name that nobody looks for."""
+    folder, memo = checkpoint_folder("siglip"), tmp_path / "f.json"
+    first = load(folder, memo)
+    wrong = planted(memo)
+    misled = load(folder, memo)
+    assert misled.fingerprint == wrong
+    with pytest.raises(ModelError, match="remembered fingerprint"):
+        misled.encode(pictures[:1])
+    assert load(folder, memo).fingerprint == first.fingerprint
+
+
+@pytest.mark.usefixtures("later")
+@pytest.mark.parametrize("mode", [0o666, 0o660])
+def test_a_file_that_others_can_write_is_not_believed(
+    checkpoint_folder: Folders, tmp_path: Path, mode: int
+) -> None:
+    folder, memo = checkpoint_folder("siglip"), tmp_path / "f.json"
+    first = load(folder, memo)
+    wrong = planted(memo)
+    memo.chmod(mode)
+    assert load(folder, memo).fingerprint == first.fingerprint != wrong
+    assert memo.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("later")
+def test_a_pipe_in_place_of_the_file_keeps_nobody_waiting(
+    checkpoint_folder: Folders, tmp_path: Path
+) -> None:
+    folder, memo = checkpoint_folder("siglip"), tmp_path / "f.json"
+    os.mkfifo(memo)
+    first = load(folder, memo)
+    assert memo.is_file()  # replaced
+    assert load(folder, memo).fingerprint == first.fingerprint

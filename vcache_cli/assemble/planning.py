@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, Known, look_up, open_known
-from vcache_cli.assemble.recipes import GREY_SIDE, LoadedRecipe, load_recipe
+from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.stores import open_root
 from vcache_cli.assemble.targets import store_options
 from vcache_cli.errors import NotAStoreError
+from vcache_cli.items import Features
 from vcache_cli.outcome import Foreseen, Outcome, Status
 from vcache_cli.pipeline import NOT_STORED
 from vcache_cli.store.create import refuse_others
@@ -111,14 +112,17 @@ def _known(store: Path, loaded: LoadedRecipe, held: ExitStack) -> Known:
 
 
 def _entry_bytes(loaded: LoadedRecipe) -> Callable[[Foreseen], int]:
-    """Bytes of an entry by what is foreseen of its item; a grey picture tells a token's."""
+    """Bytes of an entry by what is foreseen of its item; nothing is encoded to tell a token's."""
+    import numpy as np
+
     if loaded.encoder is None:
         return lambda foreseen: _HEADER_BYTES + foreseen.pixel_bytes
-    tensors = loaded.target.tensors(loaded.recipe, loaded.try_out()).values()
+    shapes = loaded.encoder.feature_shapes(1)
+    token = Features({name: np.zeros(shape, np.float32) for name, shape in shapes.items()})
+    tensors = loaded.target.tensors(loaded.recipe, token).values()
     by_token = sum(each.size_bytes for each in tensors if len(each.shape) > 1)
     fixed = _HEADER_BYTES + sum(each.size_bytes for each in tensors if len(each.shape) <= 1)
-    tokens = loaded.preprocessor.num_tokens(GREY_SIDE, GREY_SIDE)
-    return lambda foreseen: fixed + by_token * foreseen.num_tokens // tokens
+    return lambda foreseen: fixed + by_token * foreseen.num_tokens
 
 
 def _free_bytes(store: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from vcache_cli import media, registry
 from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
@@ -21,21 +21,17 @@ from vcache_cli.checkpoint import (
 from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.errors import MissingWeightsError, ModelError
-from vcache_cli.items import Frames, Stage
+from vcache_cli.items import Stage
 from vcache_cli.protocols import Evidence
 from vcache_cli.recipe import EncoderRecipe, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vcache_cli.items import Features, Pixels
     from vcache_cli.profile import Profile
     from vcache_cli.protocols import Backend, Encoder, Preprocessor, WarmTarget
 
-__all__ = ["GREY_SIDE", "LoadedRecipe", "load_recipe"]
-
-GREY_SIDE: Final = 64
-"""Of the picture that is tried out, pixels."""
+__all__ = ["LoadedRecipe", "load_recipe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +83,6 @@ class LoadedRecipe:
         processed = self.preprocessor.processed
         evidence = Evidence(source_sha256, frames, pixels, processed=processed)
         return self.target.key(self.recipe, evidence)
-
-    def try_out(self) -> Pixels | Features:
-        """What a grey picture becomes: its sizes are those of a real one."""
-        import numpy as np
-
-        pixels = self.preprocessor(Frames(np.full((1, GREY_SIDE, GREY_SIDE, 3), 128, np.uint8)))
-        return self.encoder.encode([pixels])[0] if self.encoder else pixels
 
 
 def load_recipe(model: str | os.PathLike[str], options: WarmOptions | None = None) -> LoadedRecipe:

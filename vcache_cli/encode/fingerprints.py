@@ -2,14 +2,17 @@
 
 One small JSON file, ``{"format": 1, "fingerprints": {key: fingerprint}}``. A key covers size,
 times and inode of every weight file that is read, so a changed file is another key. The file is
-disposable: what cannot be read or written is forgotten.
+disposable: what cannot be read or written is forgotten, and whoever reads the weights finds out
+whether the fingerprint is theirs.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 import tempfile
 import time
 from contextlib import suppress
@@ -66,7 +69,7 @@ def memo_key(checkpoint: Checkpoint, plan: TowerPlan, files: Stamps, *, version:
             "version": version,
             "settings": dict(plan.settings),
             "tensors": tensors,
-            "files": {os.fsencode(path).hex(): _fields(stat) for path, stat in files.items()},
+            "files": {os.fsencode(path).hex(): _fields(each) for path, each in files.items()},
         }
     )
 
@@ -84,8 +87,8 @@ def _place(place: TensorRange) -> list[Any]:
     return [file, place.offset, place.size_bytes, place.dtype, list(place.shape), packed]
 
 
-def _fields(stat: FileStat) -> list[int]:
-    return [stat.size_bytes, stat.mtime_ns, stat.ctime_ns, stat.inode, stat.device]
+def _fields(facts: FileStat) -> list[int]:
+    return [facts.size_bytes, facts.mtime_ns, facts.ctime_ns, facts.inode, facts.device]
 
 
 class FingerprintMemo:
@@ -104,18 +107,22 @@ class FingerprintMemo:
 
     def put(self, key: str, fingerprint: str, files: Stamps) -> None:
         """Remember it, unless one of `files` changed a moment ago."""
-        latest = max(max(stat.mtime_ns, stat.ctime_ns) for stat in files.values())
+        latest = max(max(each.mtime_ns, each.ctime_ns) for each in files.values())
         if time.time_ns() - latest < _SETTLED_NS:
             return
         entries = self._entries()
         entries.pop(key, None)
-        kept = [*entries.items(), (key, fingerprint)][-_MAX_ENTRIES:]
-        with suppress(OSError):
-            self._write(json.dumps({"format": 1, "fingerprints": dict(kept)}).encode())
+        self._save(dict([*entries.items(), (key, fingerprint)][-_MAX_ENTRIES:]))
+
+    def forget(self, key: str) -> None:
+        """Not to know `key` any more."""
+        entries = self._entries()
+        if entries.pop(key, None):
+            self._save(entries)
 
     def _entries(self) -> dict[str, str]:
         try:
-            with open(self._path, "rb") as file:
+            with open(self._path, "rb", opener=_open_own) as file:
                 content = json.loads(file.read(_MAX_BYTES))
         except (OSError, ValueError, RecursionError):
             return {}
@@ -123,6 +130,10 @@ class FingerprintMemo:
         if not isinstance(found, dict) or content.get("format") != 1:
             return {}
         return {key: value for key, value in found.items() if _is_digest(key) and _is_digest(value)}
+
+    def _save(self, entries: Mapping[str, str]) -> None:
+        with suppress(OSError):
+            self._write(json.dumps({"format": 1, "fingerprints": entries}).encode())
 
     def _write(self, data: bytes) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -135,6 +146,20 @@ class FingerprintMemo:
             with suppress(OSError):
                 os.unlink(name)
             raise
+
+
+def _open_own(path: str, flags: int) -> int:
+    """An opener of plain files that nobody else can write; it never waits for a pipe's other end.
+
+    Raises:
+        OSError: it is another kind of file, or somebody else's.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    facts = os.fstat(descriptor)
+    if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o022:
+        return descriptor
+    os.close(descriptor)
+    raise PermissionError(errno.EPERM, "not a file of this user alone", path)
 
 
 def _is_digest(value: object) -> bool:

@@ -54,7 +54,7 @@ class TowerWeights:
         checkpoint: opened.
         plan: which tensors, and their layout.
         memo: what is known of files that did not change; where it knows these, nothing is read
-            before the weights are taken.
+            before the weights are taken, and what it knows is held against them then.
 
     Raises:
         ModelError: a weight cannot be read, or is not finite.
@@ -68,26 +68,25 @@ class TowerWeights:
         self._lock = threading.Lock()
         self._held: dict[str, Tensor] | None = None
         self._files = stamps(checkpoint, plan)
-        self.fingerprint = self._known(memo) if memo else self._hashed()
+        self._memo = memo
+        self._key = memo_key(checkpoint, plan, self._files, version=_FORMAT.decode())
+        self.fingerprint = (memo.get(self._key) if memo else None) or self._hashed()
         """64 hex; see `fingerprint`."""
-
-    def _known(self, memo: FingerprintMemo) -> str:
-        key = memo_key(self._checkpoint, self._plan, self._files, version=_FORMAT.decode())
-        found = memo.get(key)
-        if found is None:
-            found = self._hashed()
-            memo.put(key, found, self._files)
-        return found
 
     def _hashed(self) -> str:
         """Read everything; it is held until it is taken."""
-        hasher, held = _Hasher(), {}
+        hasher = _Hasher()
+        self._held = dict(self._read(hasher))
+        found = hasher.finish(self._plan)
+        if self._memo:
+            self._memo.put(self._key, found, self._files)
+        return found
+
+    def _read(self, hasher: _Hasher) -> Iterator[tuple[str, Tensor]]:
         for name, tensor in _read(self._checkpoint, self._plan):
             hasher.add(name, tensor)
-            held[name] = tensor
+            yield name, tensor
         self._check_unchanged()
-        self._held = held
-        return hasher.finish(self._plan)
 
     def _check_unchanged(self) -> None:
         """The files are still those that the fingerprint names."""
@@ -109,11 +108,23 @@ class TowerWeights:
 
     def _taken(self) -> Iterator[tuple[str, Tensor]]:
         if self._held is None:
-            yield from _read(self._checkpoint, self._plan)
-            self._check_unchanged()
+            hasher = _Hasher()
+            yield from self._read(hasher)
+            self._check_known(hasher.finish(self._plan))
             return
         while self._held:
             yield self._held.popitem()
+
+    def _check_known(self, found: str) -> None:
+        """No entry is ever named after weights that did not make it."""
+        if found == self.fingerprint or self._memo is None:
+            return
+        self._memo.forget(self._key)
+        raise ModelError(
+            f"{self._checkpoint.folder}: expected weights of the remembered fingerprint "
+            f"{self.fingerprint[:12]}, found {found[:12]}",
+            hint="it is forgotten now: run it again",
+        )
 
 
 def _read(checkpoint: Checkpoint, plan: TowerPlan) -> Iterator[tuple[str, Tensor]]:
