@@ -1,7 +1,8 @@
 """Cells of a Parquet file that may hold pictures; the extra ``parquet`` reads them.
 
 Rows are compressed together, so a cell has no place in the file. Workers ask for rows about in
-order; a cursor per file and column gives them, and keeps a few around for those that come late.
+order; a cursor per row group gives them, and keeps a few around for those that come late. Memory
+is that of the pages that the file was written with, up to a row group.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["CellPart", "cell_parts", "looks_like_parquet"]
 _BATCH_ROWS: Final = 8
 _MAX_KEPT_BYTES: Final = 64 * 1024**2
 """Of the rows that a cursor keeps, beside the batch just read."""
-_MAX_CURSORS: Final = 4
+_MAX_CURSORS: Final = 2
 _BUFFER_BYTES: Final = 1024 * 1024
 _HINT: Final = "pip install 'vcache-cli[parquet]'"
 _AGAIN: Final = "copy or download it again"
@@ -130,44 +131,55 @@ def _first_line(error: Exception) -> str:
 
 @dataclass(slots=True)
 class _Cursor:
-    """Reads one column of a row group forward."""
+    """Reads the columns of bytes of a row group forward, together."""
 
+    columns: list[str]
+    num_rows: int
     file: Any
-    column: str
     batches: Iterator[Any]
     following: int = 0
     """The first row that was not read yet."""
-    kept: deque[tuple[int, Any]] = field(default_factory=deque)
-    """First row and cells of the last batches."""
+    kept: deque[tuple[int, dict[str, Any]]] = field(default_factory=deque)
+    """First row and cells by column of the last batches."""
 
-    def cell(self, row: int) -> bytes | None:
-        """The bytes of a row; None where the cursor has passed it."""
+    def cell(self, row: int, column: str) -> bytes | None:
+        """The bytes of a cell; None where the cursor has passed it."""
         while row >= self.following:
-            cells = next(self.batches, None)
-            if cells is None:
+            batch = next(self.batches, None)
+            if batch is None:
                 raise ReadError("the table ends before it", kind="damaged", hint=_AGAIN)
-            self._keep(_flat(cells, self.column))
+            self._keep(batch)
         for first, cells in self.kept:
-            if first <= row < first + len(cells):
-                return cells[row - first].as_py() or b""
+            if first <= row < first + len(cells[column]):
+                return cells[column][row - first].as_py() or b""
         return None
 
-    def _keep(self, cells: Any) -> None:  # noqa: ANN401  pyarrow has no types
-        self.kept.append((self.following, cells))
-        self.following += len(cells)
-        while len(self.kept) > 1 and sum(c.nbytes for _, c in self.kept) > _MAX_KEPT_BYTES:
+    def _keep(self, batch: Any) -> None:  # noqa: ANN401  pyarrow has no types
+        self.kept.append((self.following, {name: _flat(batch, name) for name in self.columns}))
+        self.following += batch.num_rows
+        while len(self.kept) > 1 and sum(map(_held, self.kept)) > _MAX_KEPT_BYTES:
             self.kept.popleft()
+        if self.following >= self.num_rows:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the file and of its pages, which may be as large as the row group."""
+        import pyarrow as pa
+
+        self.batches = iter(())
+        self.file.close()
+        pa.default_memory_pool().release_unused()
+
+
+def _held(kept: tuple[int, dict[str, Any]]) -> int:
+    return sum(int(cells.nbytes) for cells in kept[1].values())
 
 
 def _flat(batch: Any, column: str) -> Any:  # noqa: ANN401  pyarrow has no types
-    cells = batch.column(0)
-    return cells.field("bytes") if column.endswith(".bytes") and _is_struct(cells) else cells
-
-
-def _is_struct(cells: Any) -> bool:  # noqa: ANN401  pyarrow has no types
-    from pyarrow import types
-
-    return bool(types.is_struct(cells.type))
+    """The cells of a column, or of the field ``bytes`` of a structure."""
+    if column in batch.schema.names:
+        return batch.column(column)
+    return batch.column(column.removesuffix(".bytes")).field("bytes")
 
 
 @dataclass(slots=True)
@@ -181,25 +193,25 @@ class _Cursors:
         """The bytes of a cell.
 
         Raises:
-            ReadError: kind ``damaged``, or what reading met.
+            ReadError: kind ``damaged``.
         """
         import pyarrow as pa
 
-        key = (path, stat, part.column, part.row_group)
+        key = (path, stat, part.row_group)
         with self.lock:
             try:
                 cursor = self.open.pop(key, None) or _opened(path, part)
-                data = cursor.cell(part.row)
+                data = cursor.cell(part.row, part.column)
                 if data is None:  # it went by long ago
                     cursor = _opened(path, part)
-                    data = cursor.cell(part.row)
-            except (pa.ArrowException, OSError) as error:
+                    data = cursor.cell(part.row, part.column)
+            except (pa.ArrowException, OSError, KeyError, ValueError) as error:
                 raise ReadError(
                     f"cannot be read: {_first_line(error)}", kind="damaged", hint=_AGAIN
                 ) from error
             self.open[key] = cursor
             while len(self.open) > _MAX_CURSORS:
-                self.open.popitem(last=False)[1].file.close()
+                self.open.popitem(last=False)[1].close()
         return data or b""
 
 
@@ -207,10 +219,12 @@ def _opened(path: str, part: CellPart) -> _Cursor:
     from pyarrow import parquet
 
     file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+    columns = list(_columns(file.schema_arrow))
     batches = file.iter_batches(
-        _BATCH_ROWS, row_groups=[part.row_group], columns=[part.column], use_threads=False
+        _BATCH_ROWS, row_groups=[part.row_group], columns=columns, use_threads=False
     )
-    return _Cursor(file, part.column, iter(batches))
+    num_rows = file.metadata.row_group(part.row_group).num_rows
+    return _Cursor(columns, num_rows, file, iter(batches))
 
 
 _CURSORS: Final = _Cursors()
