@@ -210,13 +210,25 @@ def test_a_model_that_is_no_folder_stays_a_name(tmp_path: Path) -> None:
     assert load(tmp_path).model == "google/some-model"
 
 
+@pytest.mark.parametrize("variables", [{}, {"VCACHE_STORE": "/s"}, {"VCACHE_STORE": "~/s"}])
+def test_a_user_without_a_home_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    """In a container a user need not be in the system's list."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 7)
+    with pytest.raises(UsageError, match="no home directory"):
+        load(tmp_path, **variables)
+
+
 def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
     assert load(tmp_path, VCACHE_STORE="~/store").store == Path("/home/someone/store")
 
 
 def test_the_user_file_lies_in_the_platform_folder(tmp_path: Path) -> None:
-    from vcache_cli.config.files import user_config_path
+    from vcache_cli.config import user_config_path
 
     path = user_config_path()
     path.parent.mkdir(parents=True)

@@ -90,3 +90,12 @@ def test_the_cache_is_where_the_hub_library_puts_it(
 @pytest.mark.parametrize("text", ["a--b", "a/..", "-x", "a/b/c", "~/x", "a b", ""])
 def test_what_cannot_be_a_name_is_none(text: str) -> None:
     assert not is_hub_name(text)
+
+
+@pytest.mark.parametrize("model", ["~/model", "org/name"])
+def test_a_user_without_a_home_is_told_so(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    for name in ("HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 7)
+    with pytest.raises(ModelError, match="found no home directory"):
+        open_checkpoint(model)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vcache_cli.checkpoint.hub import is_hub_name, snapshot_folder
+from vcache_cli.checkpoint.hub import expand_user, is_hub_name, snapshot_folder
 from vcache_cli.checkpoint.jsonfile import read_object
 from vcache_cli.checkpoint.quantised import dequantised, unpacked_table
 from vcache_cli.checkpoint.weights import TensorRange, missing_weights, read_tensor, tensor_table
@@ -90,7 +90,7 @@ def open_checkpoint(model: str) -> Checkpoint:
 
 
 def _located(model: str) -> tuple[Path, str]:
-    path = Path(model).expanduser() if model.startswith("~/") else Path(model)
+    path = expand_user(model) if model.startswith("~/") else Path(model)
     if model and os.path.isdir(path):  # unlike Path.is_dir, never raises
         return path, path.resolve().name or model
     if model and os.path.exists(path):

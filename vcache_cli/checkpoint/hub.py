@@ -16,7 +16,7 @@ from vcache_cli.errors import ModelError
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["cache_folder", "is_hub_name", "snapshot_folder"]
+__all__ = ["cache_folder", "expand_user", "is_hub_name", "snapshot_folder"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|[A-Za-z0-9][\w.-]*", re.ASCII)
 _MAX_NAME: Final = 96
@@ -38,10 +38,24 @@ def cache_folder() -> Path:
     """Where downloads of the Hub lie: HF_HUB_CACHE, else HF_HOME/hub, else the user's cache."""
     chosen = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
     if chosen:
-        return Path(os.path.expandvars(chosen)).expanduser()
+        return expand_user(os.path.expandvars(chosen))
     user_cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or f"{user_cache}/huggingface"
-    return Path(os.path.expandvars(home)).expanduser() / "hub"
+    return expand_user(os.path.expandvars(home)) / "hub"
+
+
+def expand_user(text: str) -> Path:
+    """The path, a ``~`` at its start replaced by a home.
+
+    Raises:
+        ModelError: there is no such home, as in some containers.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ModelError(
+            f"{text}: found no home directory", hint="set HOME, or give an absolute path"
+        ) from error
 
 
 def snapshot_folder(name: str) -> Path:

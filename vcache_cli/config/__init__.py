@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vcache_cli.config.files import Layer, environ_layer, flag_layer, load_layers, user_config_path
+from vcache_cli.config.files import Layer, environ_layer, flag_layer, load_layers
+from vcache_cli.config.places import memo_folder, user_config_path
 from vcache_cli.config.resolve import (
     Settings,
     load_settings,
-    memo_folder,
     resolve,
     unknown_variables,
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.config.places import user_config_path
 from vcache_cli.config.settings import SETTINGS
 from vcache_cli.errors import AccessError, UsageError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     Origin = Literal["flag", "variable", "project", "user"]
 
-__all__ = ["Layer", "environ_layer", "flag_layer", "load_layers", "user_config_path"]
+__all__ = ["Layer", "environ_layer", "flag_layer", "load_layers"]
 
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 """Opening a pipe that nobody writes to would wait for ever."""
@@ -66,13 +67,6 @@ def load_layers(
     found = (_project_layer(cwd), _user_layer(user_config_path()))
     files = tuple(layer for layer in found if layer is not None)
     return (flag_layer(flags), environ_layer(environ), *files)
-
-
-def user_config_path() -> Path:
-    """The user's own file; it need not exist."""
-    from platformdirs import user_config_path as folder
-
-    return folder("vcache", appauthor=False) / "config.toml"
 
 
 def _project_layer(cwd: Path) -> Layer | None:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from vcache_cli.config.files import Layer, load_layers
+from vcache_cli.config.places import default_store, expand_user
 from vcache_cli.config.settings import RESERVED, SETTINGS, Setting
 from vcache_cli.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Settings", "load_settings", "memo_folder", "resolve", "unknown_variables"]
+__all__ = ["Settings", "load_settings", "resolve", "unknown_variables"]
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
@@ -78,20 +79,8 @@ def load_settings(flags: Mapping[str, Any], *, environ: Mapping[str, str], cwd: 
         RefusedError: a project's file sets what runs code or deletes.
         AccessError: a settings file cannot be read.
     """
-    from platformdirs import user_cache_path
-
     layers = load_layers(flags, environ=environ, cwd=cwd)
-    return resolve(layers, default_store=user_cache_path("vcache", appauthor=False))
-
-
-def memo_folder() -> Path:
-    """Where small things are remembered that cost time to work out anew; disposable.
-
-    Not the default store, in which nothing but a store belongs.
-    """
-    from platformdirs import user_cache_path
-
-    return user_cache_path("vcache-memo", appauthor=False)
+    return resolve(layers, default_store=default_store())
 
 
 def resolve(layers: Sequence[Layer], *, default_store: Path) -> Settings:
@@ -144,7 +133,7 @@ def _refused(layer: Layer, name: str, setting: Setting | None) -> RefusedError:
 def _located(setting: Setting, value: Any, layer: Layer) -> Any:  # noqa: ANN401  as parsed
     if not setting.path:
         return value
-    path = Path(value).expanduser() if value.startswith("~") else Path(value)
+    path = expand_user(value)
     if layer.path is None or path.is_absolute():
         return str(path) if value.startswith("~") else value
     beside = layer.path.parent / path
