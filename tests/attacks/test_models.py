@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from samples import make_tiny_llava, make_tiny_qwen
 from vcache_cli.assemble import load_recipe
 from vcache_cli.assemble.options import WarmOptions
-from vcache_cli.errors import ModelError
-from vcache_cli.items import Stage
+from vcache_cli.errors import EncodeError, ModelError
+from vcache_cli.items import Frames, Stage
 
 PIXELS = WarmOptions(stage=Stage.PIXELS)
 
@@ -71,6 +72,30 @@ def test_a_setting_of_any_type_is_refused_with_the_folders_name(
     change(folder / "config.json", part, {name: value})
     with pytest.raises(ModelError, match=re.escape(str(folder))):
         load_recipe(folder)
+
+
+@pytest.mark.parametrize(
+    "values", [{"patch_size": 7}, {"temporal_patch_size": 1}, {"min_pixels": 10**9, "size": None}]
+)
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
+def test_patches_of_another_tower_are_refused_before_any_picture_is_opened(
+    tmp_path: Path, family: str, values: dict[str, Any]
+) -> None:
+    folder = make_tiny_qwen.make_checkpoint(tmp_path / "m", family=family)
+    change(folder / "preprocessor_config.json", None, values)
+    with pytest.raises(ModelError, match=re.escape(str(folder))):
+        load_recipe(folder)
+
+
+def test_blocks_of_another_tower_give_no_features(tmp_path: Path) -> None:
+    """Four by four patches are also two by two, four times: only the tokens tell."""
+    folder = make_tiny_qwen.make_checkpoint(tmp_path / "m", family="qwen2_5_vl")
+    change(folder / "preprocessor_config.json", None, {"merge_size": 4})
+    loaded = load_recipe(folder)
+    assert loaded.encoder is not None
+    pixels = loaded.preprocessor(Frames(np.zeros((1, 64, 64, 3), np.uint8)))
+    with pytest.raises(EncodeError, match="expected 1 tokens, got 4"):
+        loaded.encoder.encode([pixels])
 
 
 @pytest.mark.parametrize("step", ["do_resize", "do_center_crop"])

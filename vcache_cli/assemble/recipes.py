@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli import media, registry
 from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
@@ -20,18 +20,23 @@ from vcache_cli.checkpoint import (
 )
 from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_bytes, digest_json
-from vcache_cli.errors import MissingWeightsError, ModelError
-from vcache_cli.items import Stage
+from vcache_cli.errors import EncodeError, MissingWeightsError, ModelError, UsageError
+from vcache_cli.items import Frames, Stage
 from vcache_cli.protocols import Evidence
 from vcache_cli.recipe import EncoderRecipe, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vcache_cli.encode import FingerprintMemo
+    from vcache_cli.encode.encoder import TowerEncoder
     from vcache_cli.profile import Profile
     from vcache_cli.protocols import Backend, Encoder, Preprocessor, WarmTarget
 
 __all__ = ["LoadedRecipe", "load_recipe"]
+
+_GREY_SIDE: Final = 64
+"""Pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,7 @@ def _load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
         encoder, encoder_recipe = encode_by_server(server, preprocessor, options)
     elif options.stage is Stage.FEATURES:
         encoder, encoder_recipe = _load_encoder(checkpoint, family.name, options)
+        _check_pixels(checkpoint, preprocessor, encoder)
     recipe = Recipe(
         stage=options.stage,
         target=target.name,
@@ -133,21 +139,33 @@ def _load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
         target_options=target_options,
         encoder=encoder_recipe,
     )
-    if encoder:
-        _check_sizes(checkpoint, preprocessor.pixel_shape, encoder.pixel_shape)
     return LoadedRecipe(recipe, target, checkpoint, profile, preprocessor, encoder)
 
 
-def _check_sizes(
-    checkpoint: Checkpoint, made: tuple[int, ...] | None, taken: tuple[int, ...] | None
+def _check_pixels(
+    checkpoint: Checkpoint, preprocessor: Preprocessor, encoder: TowerEncoder
 ) -> None:
     """One refusal before any picture is opened, instead of a failure for each."""
+    made, taken = preprocessor.pixel_shape, encoder.pixel_shape
     if made and taken and made != taken:
         raise ModelError(
             f"{checkpoint.folder}: the vision tower of config.json takes {_spelled(taken)} pixels, "
             f"preprocessor_config.json makes {_spelled(made)}",
             hint="the two files do not belong together",
         )
+    if taken is None:
+        _try_grey(checkpoint, preprocessor, encoder)
+
+
+def _try_grey(checkpoint: Checkpoint, preprocessor: Preprocessor, encoder: TowerEncoder) -> None:
+    """Where no one shape tells: whether the tower takes what a grey picture becomes."""
+    import numpy as np
+
+    grey = Frames(np.full((1, _GREY_SIDE, _GREY_SIDE, 3), 128, np.uint8))
+    try:
+        encoder.costs([preprocessor(grey)])
+    except EncodeError as error:
+        raise ModelError(f"{checkpoint.folder}: {error.message}", hint=error.hint) from error
 
 
 def _spelled(shape: tuple[int, ...]) -> str:
@@ -156,8 +174,8 @@ def _spelled(shape: tuple[int, ...]) -> str:
 
 def _load_encoder(
     checkpoint: Checkpoint, name: str, options: WarmOptions
-) -> tuple[Encoder, EncoderRecipe]:
-    from vcache_cli.encode import FingerprintMemo, choose_backend, load_encoder  # needs numpy
+) -> tuple[TowerEncoder, EncoderRecipe]:
+    from vcache_cli.encode import choose_backend, load_encoder  # needs numpy
 
     tower = registry.load("towers", name)
     available: list[Backend] = [
@@ -170,7 +188,7 @@ def _load_encoder(
         backend,
         output=options.output,
         compute_dtype=COMPUTE_DTYPES[options.compute_dtype],
-        memo=FingerprintMemo(memo_folder() / "fingerprints.json"),
+        memo=_memo(),
     )
     recipe = EncoderRecipe(
         tower=tower.name,
@@ -181,3 +199,13 @@ def _load_encoder(
         stored_dtype=options.stored_dtype,
     )
     return encoder, recipe
+
+
+def _memo() -> FingerprintMemo | None:
+    """None for a user without a home: then nothing is remembered."""
+    from vcache_cli.encode import FingerprintMemo
+
+    try:
+        return FingerprintMemo(memo_folder() / "fingerprints.json")
+    except UsageError:
+        return None

@@ -111,13 +111,21 @@ class TowerEncoder:
         """``backend``, ``device``, ``dtype`` and versions."""
         return self.ops.device
 
+    def costs(self, batch: Sequence[Pixels]) -> list[int]:
+        """Tokens through the layers for each item; see `Tower.cost`.
+
+        Raises:
+            EncodeError: pixels that are not the tower's.
+        """
+        return [self.tower.cost(self.plan.settings, item.tensors) for item in batch]
+
     def encode(self, batch: Sequence[Pixels]) -> list[Features]:
         """float32 tensors of each item, in order, as the tower says.
 
         Raises:
             EncodeError: pixels that are not the tower's, or features that are not finite.
         """
-        costs = [self.tower.cost(self.plan.settings, item.tensors) for item in batch]
+        costs = self.costs(batch)
         if self._owner is not None:
             return self._owner.submit(self._encode, batch, costs).result()
         return self._encode(batch, costs)
@@ -141,10 +149,13 @@ class TowerEncoder:
                     kind="not_finite",
                     hint="compute in float32, and check the weights",
                 )
-        return [
+        features = [
             Features({name: arrays[i] for name, arrays in columns.items()})
             for i in range(len(batch))
         ]
+        if self.pixel_shape is None:
+            _check_tokens(batch, features)
+        return features
 
     def _loaded(self) -> dict[str, Array]:
         """The weights in the backend's arrays, made at first use by the thread that computes."""
@@ -152,6 +163,17 @@ class TowerEncoder:
             if self._arrays is None:
                 self._arrays = {name: self.ops.load(each) for name, each in self.weights.take()}
         return self._arrays
+
+
+def _check_tokens(batch: Sequence[Pixels], features: Sequence[Features]) -> None:
+    """Tokens that are not those foretold belong to patches in another order."""
+    for pixels, found in zip(batch, features, strict=True):
+        if pixels.num_tokens != found.num_tokens:
+            raise EncodeError(
+                f"expected {pixels.num_tokens} tokens, got {found.num_tokens}",
+                kind="pixels_shape",
+                hint="preprocessor_config.json and config.json of the model do not belong together",
+            )
 
 
 def _passes(costs: Sequence[int], pass_tokens: int | None) -> Iterator[tuple[int, int]]:
