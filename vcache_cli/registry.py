@@ -15,6 +15,7 @@ __all__ = ["GROUPS", "load", "names", "origin"]
 
 GROUPS: Final[dict[str, str]] = {
     "backends": "vcache.backends",
+    "clips": "vcache.clips",
     "families": "vcache.families",
     "profiles": "vcache.profiles",
     "targets": "vcache.targets",

@@ -65,7 +65,8 @@ def _rescaled(settings: Mapping[str, Any]) -> NDArray[np.float32]:
     if arithmetic == SCALE_F32:
         return np.multiply(levels, np.float32(settings["rescale_factor"]), dtype=np.float32)
     if arithmetic == SCALE_F64:
-        return (levels.astype(np.float64) * settings["rescale_factor"]).astype(np.float32)
+        scaled: NDArray[np.float64] = levels.astype(np.float64) * settings["rescale_factor"]
+        return scaled.astype(np.float32)
     raise ModelError(f"unknown arithmetic `{arithmetic}`")
 
 

@@ -17,6 +17,7 @@ from vcache_cli.protocols.capabilities import (
     Optioned,
 )
 from vcache_cli.protocols.care import Examiner, ServerFinding, ServerView, StoredFile
+from vcache_cli.protocols.clips import ClipDecoder, ClipFamily, ClipPreprocessor
 from vcache_cli.protocols.compute import Backend, Encoder, Engine, Session, Tower, TowerPlan
 from vcache_cli.protocols.corpus import Decoder, Family, Preprocessor, Source
 from vcache_cli.protocols.storage import (
@@ -36,6 +37,9 @@ __all__ = [
     "Annotator",
     "Backend",
     "Bounded",
+    "ClipDecoder",
+    "ClipFamily",
+    "ClipPreprocessor",
     "Decoder",
     "Encoder",
     "Engine",
