@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from vcache_cli.encode import numpy_ops
+from vcache_cli.encode.blas import blas_name
 from vcache_cli.encode.ops import ACTIVATIONS
 from vcache_cli.errors import ModelError
 from vcache_cli.tensor import Tensor
@@ -89,6 +90,18 @@ def test_linear_is_a_product_with_the_turned_weight(n: int, t: int, d: int, out:
     product = np.einsum("ntd,od->nto", x, weight.astype(np.float64))
     close(OPS.linear(x, weight, None), product)
     close(OPS.linear(x, weight, bias), product + bias)
+
+
+@pytest.mark.skipif("openblas" not in blas_name().lower(), reason="known of OpenBLAS")
+def test_a_row_alone_is_what_it_is_among_others() -> None:
+    """A pooled row must not depend on how many pictures were in the batch."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((9, 768), np.float32)
+    weight, bias = rng.standard_normal((768, 768), np.float32), rng.standard_normal(768, np.float32)
+    with OPS.session():
+        together = OPS.linear(x, weight, bias)
+        alone = [OPS.linear(row[None], weight, bias) for row in x]
+    assert np.array_equal(np.concatenate(alone), together)
 
 
 @given(SIDES, SIDES, SIDES, st.sampled_from([1, 2, 4]), SIDES)

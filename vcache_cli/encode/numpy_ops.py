@@ -103,9 +103,12 @@ class NumpyOps:
         return order.reshape(count, rows * columns, channels * side * side)
 
     def linear(self, x: Array, weight: Array, bias: Array | None) -> Array:
-        """A single product over all tokens of the batch."""
+        """A single product over all tokens of the batch; each row as it would be among others."""
         flat = weight.reshape(weight.shape[0], -1)
-        product = x.reshape(-1, x.shape[-1]) @ flat.T
+        rows = x.reshape(-1, x.shape[-1])
+        # BLAS has other code for one row, which rounds in other places.
+        safe = np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows
+        product = (safe @ flat.T)[: len(rows)]
         if bias is not None:
             product += bias
         return product.reshape(*x.shape[:-1], flat.shape[0])
