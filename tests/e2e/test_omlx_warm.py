@@ -90,8 +90,10 @@ def test_every_warmed_picture_hits_alone_and_in_pairs(
     engine = Engine(store, str(model), LEAST, MOST)
     alone = answers(engine, [[path] for path in found])
     pairs = answers(engine, list(pairwise(found)))
-    assert [answer.hit for answer in alone] == ["images"] * len(found)
-    assert [answer.hit for answer in pairs] == ["images"] * (len(found) - 1)
+    for what, asked in (("pictures", alone), ("pairs", pairs)):
+        hits = [answer.hit for answer in asked].count("images")
+        assert hits == len(asked), f"{what}: {hits} of {len(asked)} requests hit"
+    assert (len(alone), len(pairs)) == (len(found), len(found) - 1)
     assert all(answer.skips_processor for answer in [*alone, *pairs])
     assert warm(store, model, pictures).items["present"] == len(found)
     assert vcache("check", pictures, "-m", model, "--target", "omlx", "-s", store).code == 0
@@ -160,6 +162,10 @@ def test_a_server_s_own_entries_stay_and_count(tmp_path: Path, model: Path, pict
     refused = warm(store, model, picture, "--max-size", "10GiB")
     assert refused.code == 16
     assert "9.5 GiB" in refused.document["error"]["message"]
+    pruning = warm(store, model, picture, "--on-full", "prune")
+    assert pruning.code == 16
+    assert "vcache prune" in pruning.document["error"]["hint"]
+    assert theirs.exists()
 
 
 def test_models_that_the_server_would_answer_worse_for_are_refused(

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,9 +20,12 @@ from tests.store.care import entry, make_store
 from tests.store.faults import FaultyFiles, ShortFiles
 from vcache_cli.entry import Entry
 from vcache_cli.errors import AccessError, InvalidEntryError, StoreFullError
-from vcache_cli.store import DiskStore, OsFiles, StoreRoot, create_meta
+from vcache_cli.items import Stage
+from vcache_cli.store import DiskStore, OsFiles, StoreRoot, adopt_meta, create_meta
 from vcache_cli.store.writer import Publisher, pack_entry
 from vcache_cli.targets import NativeLayout
+from vcache_cli.targets.omlx_layout import OmlxLayout
+from vcache_cli.targets.omlx_names import omlx_key
 from vcache_cli.tensor import ITEMSIZE_BYTES, Tensor
 
 LAYOUT = NativeLayout()
@@ -290,6 +294,35 @@ def test_modes_come_from_the_policy_not_from_the_umask(
             assert mode == file, found
         elif found.parent.name == "locks":
             assert mode == (0o660 if shared == "group" else 0o600)
+
+
+@pytest.mark.parametrize(("mode", "made"), [(0o755, 0o755), (0o750, 0o750), (0o711, 0o711)])
+def test_who_may_look_into_a_server_s_folder_may_look_into_what_we_make_there(
+    tmp_path: Path, mode: int, made: int
+) -> None:
+    path, layout = tmp_path / "vision_features", OmlxLayout()
+    path.mkdir()
+    path.chmod(mode)
+    root = StoreRoot(path, layout, adopt_meta(path, target="omlx"))
+    name, picture = "/models/m", "ab" * 32
+    tensors = {"feature": Tensor.from_numpy(np.ones((2, 4), np.float32))}
+    metadata = {"model_name": name, "image_hash": picture}
+    written = Entry(omlx_key(name, picture), Stage.FEATURES, tensors, metadata=metadata)
+    with DiskStore(root, mode="w") as store:
+        store.put(written)
+    (shard,) = path.glob("[0-9a-f]")
+    assert stat.S_IMODE(shard.stat().st_mode) == made
+    assert stat.S_IMODE((path / ".vcache").stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_root_gives_what_it_makes_to_the_owner_of_the_store(root: StoreRoot) -> None:
+    os.chown(root.path, 12345, 12346)
+    with DiskStore(root, mode="w") as store:
+        store.put(entry(1))
+    file = root.path / LAYOUT.path_of(entry(1).key)
+    for made in (file, file.parent):
+        assert (made.stat().st_uid, made.stat().st_gid) == (12345, 12346)
 
 
 def test_a_shard_that_is_a_link_is_not_written_through(root: StoreRoot, tmp_path: Path) -> None:

@@ -8,20 +8,37 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from vcache_cli.errors import LockBusyError, StoreFullError
+from vcache_cli.assemble.targets import load_target
+from vcache_cli.errors import LockBusyError, RefusedError, StoreFullError
 from vcache_cli.store.index import open_index
 from vcache_cli.store.prune import GRACE_SECONDS, PruneScope, plan_prune
 
 if TYPE_CHECKING:
+    from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.entry import Entry
     from vcache_cli.store import Budget, DiskStore, EntryWriter
 
-__all__ = ["PruningWriter"]
+__all__ = ["PruningWriter", "refuse_pruning"]
 
 _LOW_WATER: Final = 0.9
 """Share of what the store holds that a prune leaves, so that it is not needed for each entry."""
 _HEADER_BYTES: Final = 4096
 """Room set aside for an entry's header."""
+
+
+def refuse_pruning(options: WarmOptions) -> None:
+    """Refuse `--on-full prune` where a server's own entries lie beside ours.
+
+    Raises:
+        RefusedError: that is so.
+        UsageError, ModelError: see `load_target`.
+    """
+    if options.on_full == "prune" and not load_target(options.target).layout.checksum_required:
+        raise RefusedError(
+            f"--on-full prune: a store of target `{options.target}` holds what its server wrote, "
+            "and that would go unseen",
+            hint="run `vcache prune` before: it shows what would go, and asks",
+        )
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
-from vcache_cli.assemble.space import PruningWriter
+from vcache_cli.assemble.space import PruningWriter, refuse_pruning
 from vcache_cli.assemble.stores import create_root, open_budget
 from vcache_cli.assemble.targets import store_options
 from vcache_cli.engines import ThreadEngine
@@ -64,6 +64,7 @@ def open_warm(source: Source, *, store: Path, model: str, options: WarmOptions) 
         AccessError, StoreFullError, LockBusyError: the store cannot be written.
     """
     policy = ErrorPolicy.parse(options.on_error, options.max_errors)
+    refuse_pruning(options)
     loaded = load_recipe(model, options)
     common = store_options(loaded.target, loaded.recipe)
     root = create_root(store, target=options.target, options=common)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.encode.mlx_vlm import check_version, fingerprint
-from vcache_cli.errors import InvalidEntryError, VcacheError
+from vcache_cli.errors import AccessError, InvalidEntryError, VcacheError
 from vcache_cli.integrations.features import from_entry, size_bytes, to_entry
 from vcache_cli.integrations.tap import tap
 from vcache_cli.store import DiskStore, StoreRoot, create_meta
@@ -71,14 +71,19 @@ class CacheCounts:
 def open_features(path: str | os.PathLike[str]) -> DiskStore:
     """The store of target `mlx-vlm` at `path`, made where there is none, open for writing.
 
+    One that is there and may not be written, such as a read-only mount, is open for reading.
+
     Raises:
         UsageError: it is a store of another target.
         NotAStoreError, FormatTooNewError, RefusedError: the folder is not ours to write.
-        AccessError, StoreFullError, LockBusyError: it cannot be written.
+        AccessError, StoreFullError, LockBusyError: it cannot be made, or not be read.
     """
     target, folder = MlxVlmTarget(), Path(path).absolute()
     root = StoreRoot(folder, target.layout, create_meta(folder, target=target.name))
-    return DiskStore(root, mode="w")
+    try:
+        return DiskStore(root, mode="w")
+    except AccessError:
+        return DiskStore(root, mode="r")
 
 
 class PersistentVisionFeatureCache:
@@ -113,7 +118,7 @@ class PersistentVisionFeatureCache:
         self._store = store
         self._memory: ByteLru[str, Any] = ByteLru(capacity_bytes=memory_bytes)
         self._writer: EntryWriter | None = None
-        with contextlib.suppress(VcacheError):  # open for reading only
+        if self._store.is_writable:
             self._writer = self._held.enter_context(self._store.writer(threads=1))
         self._lock = threading.Lock()
         self._counts = CacheCounts()
@@ -165,7 +170,7 @@ class PersistentVisionFeatureCache:
             self._writer.submit(entry).add_done_callback(
                 lambda done: self._count("failed_puts" if done.exception() else "puts")
             )
-        except (VcacheError, RuntimeError, TypeError, ValueError):
+        except (AttributeError, RuntimeError, TypeError, ValueError, VcacheError):
             self._count("failed_puts")
 
     def clear(self) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
+    from vcache_cli.store import DiskStore
+
 __all__ = ["put_in_place", "serve"]
 
 _MODULES: Final = ("app", "cli", "generation")
@@ -33,39 +35,55 @@ def serve(
     arguments: Sequence[str],
     *,
     memory_bytes: int = MEMORY_BYTES,
+    noted: Callable[[str], None] = lambda _: None,
     told: Callable[[CacheCounts], None] = lambda _: None,
 ) -> None:
     """Run the server until it ends, in this process; on loopback unless `arguments` say otherwise.
 
     Args:
-        store: a folder, made where there is none.
+        store: a folder, made where there is none; one that cannot be written is read alone.
         arguments: the server's own.
         memory_bytes: bound on the features that each loaded model holds in memory.
-        told: called with the counts of all lookups once the server has ended.
+        noted: called at the start with what the user should know of the store.
+        told: called with the counts of all lookups once a server that had a model has ended.
 
     Raises:
         ModelError: mlx-vlm is missing, of another series, or not built as it was.
         UsageError: an argument with which the cache could not be in place.
         NotAStoreError, AccessError, RefusedError: see `open_features`.
+        SystemExit: the server's own, with its code.
     """
     check_version()
     if any(each == "--reload" for each in arguments):
         raise UsageError("`--reload` starts a new process, in which the cache is not in place")
     put_blas_in_front()
-    with open_features(store) as disk, ExitStack() as held:
-        caches: list[PersistentVisionFeatureCache] = []
+    with open_features(store) as disk:
+        if not disk.is_writable:
+            noted(f"{disk.root.path} cannot be written: what the server computes is not kept")
+        _run(disk, arguments, memory_bytes, told)
 
-        def make(**_: object) -> PersistentVisionFeatureCache:
-            cache = PersistentVisionFeatureCache(disk, memory_bytes=memory_bytes)
-            caches.append(held.enter_context(cache))
-            return cache
 
-        run = put_in_place(make)
-        is_told = any(each.partition("=")[0] == "--host" for each in arguments)
-        sys.argv = ["mlx_vlm.server", *([] if is_told else ["--host", _LOOPBACK]), *arguments]
-        try:
+def _run(
+    disk: DiskStore,
+    arguments: Sequence[str],
+    memory_bytes: int,
+    told: Callable[[CacheCounts], None],
+) -> None:
+    caches: list[PersistentVisionFeatureCache] = []
+    try:
+        with ExitStack() as held:
+
+            def make(**_: object) -> PersistentVisionFeatureCache:
+                cache = PersistentVisionFeatureCache(disk, memory_bytes=memory_bytes)
+                caches.append(held.enter_context(cache))
+                return cache
+
+            run = put_in_place(make)
+            is_told = any(each.partition("=")[0] == "--host" for each in arguments)
+            sys.argv = ["mlx_vlm.server", *([] if is_told else ["--host", _LOOPBACK]), *arguments]
             run()
-        finally:
+    finally:  # after the caches: by then everything is written, or has failed
+        if caches:
             told(CacheCounts.total(each.counts for each in caches))
 
 

@@ -63,7 +63,10 @@ class GroupFile:
                 for number, line in enumerate(file, 1):
                     if line.strip():
                         yield number, line
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UsageError(f"groups `{display_path(self.path)}`: {reason}") from error
+        except UnicodeDecodeError as error:
             raise UsageError(f"groups `{display_path(self.path)}`: {error}") from error
 
     def _paths(self, number: int, line: str) -> list[str]:

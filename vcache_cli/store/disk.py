@@ -195,6 +195,11 @@ class DiskStore:
         """
         return EntryWriter(self._writable(), threads=threads, budget=budget)
 
+    @property
+    def is_writable(self) -> bool:
+        """True where it was opened with mode ``w`` and not closed since."""
+        return self._publisher is not None
+
     def _writable(self) -> Publisher:
         if self._publisher is None:
             raise UsageError(f'{self._base} is not open for writing (`mode="w"`)')

@@ -68,6 +68,10 @@ class FileOps(Protocol):
         """Set the permission bits, whatever the umask."""
         ...
 
+    def fchown(self, fd: int, user: int, group: int, /) -> None:
+        """Set the owner; for root alone."""
+        ...
+
     def fsync(self, fd: int, /) -> None:
         """Return once the file's data, or the directory's names, are on the disk."""
         ...
@@ -128,6 +132,7 @@ class OsFiles:
     readv = staticmethod(os.readv)
     write = staticmethod(os.write)
     fchmod = staticmethod(os.fchmod)
+    fchown = staticmethod(os.fchown)
     fsync = staticmethod(os.fsync)
     replace = staticmethod(os.replace)
     link = staticmethod(os.link)
@@ -181,14 +186,25 @@ def sync_directory(files: FileOps, path: str) -> None:
             files.close(fd)
 
 
-def make_directory(files: FileOps, path: str, mode: int) -> bool:
-    """Make a directory with `mode`, whatever the umask; False where it was there before."""
+def make_directory(
+    files: FileOps, path: str, mode: int, *, owner: tuple[int, int] | None = None
+) -> bool:
+    """Make a directory with `mode`, whatever the umask; False where it was there before.
+
+    Args:
+        files: the system calls.
+        path: its place.
+        mode: permission bits.
+        owner: user and group that it is given to; None: it stays ours.
+    """
     try:
         files.mkdir(path, 0o700)
     except FileExistsError:
         return False
-    fd = files.open(path, DIRECTORY_FLAGS)
+    fd = files.open(path, DIRECTORY_FLAGS | os.O_NOFOLLOW)
     try:
+        if owner:
+            files.fchown(fd, *owner)
         files.fchmod(fd, mode)
     finally:
         files.close(fd)

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from vcache_cli.errors import RefusedError
 from vcache_cli.store.meta import vcache_dir
 
-__all__ = ["anyone_may_write", "is_planted", "owners_of", "refuse_planted"]
+if TYPE_CHECKING:
+    from vcache_cli.store.meta import StoreRoot
+
+__all__ = [
+    "anyone_may_write",
+    "directory_mode",
+    "heir_of",
+    "is_planted",
+    "owners_of",
+    "refuse_planted",
+]
 
 
 def owners_of(root: str | os.PathLike[str]) -> frozenset[int]:
@@ -18,6 +29,30 @@ def owners_of(root: str | os.PathLike[str]) -> frozenset[int]:
         return frozenset({us} if us else {us, os.stat(root).st_uid})
     except OSError:
         return frozenset({us})
+
+
+def heir_of(root: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """User and group to whom root gives what it makes in another's store; None: nobody."""
+    try:
+        found = os.stat(root)
+    except OSError:
+        return None
+    return (found.st_uid, found.st_gid) if not os.geteuid() and found.st_uid else None
+
+
+def directory_mode(root: StoreRoot) -> int:
+    """Permission bits of a new directory of entries.
+
+    In a server's own folder, who may look into the folder may look into that directory too: the
+    server may run as another user than we.
+    """
+    mode = root.meta.modes.directory
+    if root.layout.checksum_required:
+        return mode
+    try:
+        return mode | stat.S_IMODE(os.stat(root.path).st_mode) & 0o055
+    except OSError:
+        return mode
 
 
 def anyone_may_write(root: str | os.PathLike[str]) -> bool:

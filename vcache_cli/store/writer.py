@@ -33,6 +33,7 @@ from vcache_cli.store.files import (
     write_all,
 )
 from vcache_cli.store.meta import StoreRoot, vcache_dir
+from vcache_cli.store.owners import directory_mode, heir_of
 
 __all__ = ["Packed", "Publisher", "pack_entry"]
 
@@ -125,11 +126,17 @@ class Publisher:
     """Of what `pack` wrote before."""
     temps: str = field(init=False, repr=False)
     """Directory of the temps."""
+    mode: int = field(init=False, repr=False)
+    """Of the shards."""
+    heir: tuple[int, int] | None = field(init=False, repr=False)
+    """Who is given shards and entries."""
 
     def __post_init__(self) -> None:
-        """Make what needs the root's layout."""
+        """Make what needs the root's layout, and look at the root."""
         object.__setattr__(self, "headers", HeaderReader(self.root.layout.limits))
         object.__setattr__(self, "temps", str(vcache_dir(self.root.path) / "tmp"))
+        object.__setattr__(self, "mode", directory_mode(self.root))
+        object.__setattr__(self, "heir", heir_of(self.root.path))
 
     def pack(self, entry: Entry) -> Packed:
         """`pack_entry` in the root's layout.
@@ -210,7 +217,7 @@ class Publisher:
         try:
             found = self.files.lstat(shard)
         except FileNotFoundError:
-            make_directory(self.files, shard, self.root.meta.modes.directory)
+            make_directory(self.files, shard, self.mode, owner=self.heir)
             self.made.add(shard)
             if len(self.made) >= _MANY_SHARDS:
                 self._make_all_shards()
@@ -224,7 +231,7 @@ class Publisher:
         root = str(self.root.path)
         shards = [f"{root}/{name}" for name in self.root.layout.shards or ()]
         for shard in shards:
-            make_directory(self.files, shard, self.root.meta.modes.directory)
+            make_directory(self.files, shard, self.mode, owner=self.heir)
         if shards:
             sync_directory(self.files, root)
             self.durable.update(shards)
@@ -235,6 +242,8 @@ class Publisher:
             for part in packed.parts:
                 write_all(self.files, fd, part)
             _check_size(self.files.fstat(fd).st_size, packed.size_bytes)
+            if self.heir:
+                self.files.fchown(fd, *self.heir)
             self.files.fchmod(fd, self.root.meta.modes.entry)
             self.files.fsync(fd)
         except BaseException:

@@ -97,8 +97,7 @@ class OmlxTarget:
         name = given.get("model_name")
         if name is None:
             name = str(checkpoint.folder.absolute())
-        if not name or "\0" in name:
-            raise UsageError("`--model-name`: expected the path under which oMLX loads the model")
+        _check_name(name)
         return {"model_name": name, "max_side": max_side}
 
     def key(self, recipe: Recipe, evidence: Evidence) -> str:
@@ -141,6 +140,26 @@ class OmlxTarget:
         else:
             joined = together([array if array.ndim == 3 else array[None] for array in arrays])
         return {"feature": stored("feature", joined, dtype)}
+
+
+def _check_name(name: str) -> None:
+    """Refuse what the server never holds.
+
+    Raises:
+        UsageError: no path, one whose home is not spelled out, or no Unicode text.
+    """
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the server's name of a model is Unicode text, and {name!r:.80} is not",
+            hint="`--model-name` is the path under which oMLX loads the model",
+        ) from error
+    if not name or "\0" in name or name.startswith("~"):
+        raise UsageError(
+            f"`--model-name`: expected the whole path under which oMLX loads the model, got "
+            f"{name!r:.80}"
+        )
 
 
 def _family(checkpoint: Checkpoint) -> str:

@@ -37,8 +37,9 @@ def serve_mlx_vlm(
     """Start mlx-vlm's server with a store behind its feature cache.
 
     What `vcache warm --target mlx-vlm` stored is found at the first request, for every model that
-    takes cached features, and what the server computes is stored. The server listens on this
-    machine alone unless `--host` follows `--`.
+    takes cached features, and what the server computes is stored, unless the store cannot be
+    written. The server listens on this machine alone unless `--host` follows `--`. Where it fails,
+    the exit code is the server's own.
     """
     from vcache_cli.integrations.mlx_vlm_server import serve
 
@@ -53,14 +54,19 @@ def serve_mlx_vlm(
             f"{counts.memory_hits:,} from memory, {counts.misses:,} computed, "
             f"hit rate {counts.hit_rate:.0%}"
         )
+        if counts.failed_puts:
+            output.complain(f"{counts.failed_puts:,} of what was computed could not be stored")
 
     code = 0
     try:
-        serve(settings.store, [*preload, *(arguments or [])], told=tell)
-    except KeyboardInterrupt:
-        code = 130
+        given = [*preload, *(arguments or [])]
+        serve(settings.store, given, noted=output.complain, told=tell)
     except Terminated:
         code = 143
+    except KeyboardInterrupt:
+        code = 130
+    except SystemExit as leaving:  # the port is taken, the model cannot be loaded, or `--help`
+        code = leaving.code if isinstance(leaving.code, int) else 1
     _leave(code)
 
 
