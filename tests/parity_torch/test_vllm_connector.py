@@ -8,6 +8,7 @@ request's pictures are the package's own; the engine around them is not started.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,13 +22,15 @@ from samples.make_tiny_qwen import DEEPSTACK, TEXT_CHANNELS, make_checkpoint
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("vllm", reason="vLLM is not installed", exc_type=ImportError)
 
-from vllm import platforms  # noqa: E402  skipped before, where it is not there
-from vllm.config import ECTransferConfig  # noqa: E402
-from vllm.distributed.ec_transfer.ec_connector.base import ECConnectorRole  # noqa: E402
-from vllm.distributed.ec_transfer.ec_connector.factory import ECConnectorFactory  # noqa: E402
-from vllm.multimodal.parse import ImageProcessorItems, MultiModalDataItems  # noqa: E402
-from vllm.multimodal.processing.inputs import ProcessorInputs  # noqa: E402
-from vllm.platforms.cpu import CpuPlatform  # noqa: E402
+with warnings.catch_warnings():  # torch's own, of what vLLM takes from it
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from vllm import platforms
+    from vllm.config import ECTransferConfig
+    from vllm.distributed.ec_transfer.ec_connector.base import ECConnectorRole
+    from vllm.distributed.ec_transfer.ec_connector.factory import ECConnectorFactory
+    from vllm.multimodal.parse import ImageProcessorItems, MultiModalDataItems
+    from vllm.multimodal.processing.inputs import ProcessorInputs
+    from vllm.platforms.cpu import CpuPlatform
 
 import vcache_cli as vcache  # noqa: E402
 from vcache_cli.assemble import WarmOptions, load_recipe  # noqa: E402
