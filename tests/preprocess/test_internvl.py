@@ -117,9 +117,9 @@ REFUSED: dict[str, tuple[dict[str, Any] | None, dict[str, Any], str, str]] = {
         FOUND | {"do_resize": False, "max_patches": 1},
         *(HF, "transformers-pil-5", "`max_patches` 1"),
     ),
-    "many": (FOUND | {"max_patches": 10**9}, HF, "transformers-pil-5", "number of tiles"),
-    "none": (FOUND | {"min_patches": 0}, HF, "transformers-pil-5", "number of tiles"),
-    "mlx-null": (None, CHAT | {"max_dynamic_patch": None}, "mlx-vlm-0.7", "number of tiles"),
+    "many": (FOUND | {"max_patches": 10**9}, HF, "transformers-pil-5", "`max_patches`"),
+    "none": (FOUND | {"min_patches": 0}, HF, "transformers-pil-5", "`min_patches`"),
+    "mlx-null": (None, CHAT | {"max_dynamic_patch": None}, "mlx-vlm-0.7", "`max_dynamic_patch`"),
     "mlx-oblong": (
         None,
         *(CHAT | {"force_image_size": [448, 448]}, "mlx-vlm-0.7", "expected one side"),

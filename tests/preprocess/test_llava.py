@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.digest import canonical_json, digest_bytes
-from vcache_cli.errors import ModelError
+from vcache_cli.errors import EncodeError, ModelError
 from vcache_cli.items import Frames
 from vcache_cli.preprocess import llava
 from vcache_cli.preprocess.llava import LlavaPreprocessor
@@ -181,3 +181,14 @@ def test_unknown_processors_are_refused() -> None:
     other = Profile("other", 1, "x", ("1",), processors="torchvision")
     with pytest.raises(ModelError, match="unknown processors `torchvision`"):
         llava.FAMILY.preprocessor({}, other)
+
+
+@pytest.mark.parametrize("size", [(65_000, 1), (1, 65_000)])
+def test_a_square_that_would_fill_memory_is_refused(
+    padding: LlavaPreprocessor, size: tuple[int, int]
+) -> None:
+    width, height = size
+    with pytest.raises(EncodeError, match="would become 65000 x 65000"):
+        padding(picture(width, height))
+    with pytest.raises(EncodeError, match="would become 65000 x 65000"):
+        padding.num_tokens(width, height)

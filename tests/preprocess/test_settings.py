@@ -135,6 +135,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "size-zero": ({"size": 0}, "expected 1 to 65536"),
     "size-text": ({"size": "224"}, "`size`: expected"),
     "size-huge": ({"size": 10**6}, "expected 1 to 65536"),
+    "size-area": ({"size": {"height": 20_000, "width": 20_000}}, "`size`: expected at most"),
+    "crop-area": ({"crop_size": 65_536}, "`crop_size`: expected at most"),
     "size-bool": ({"size": True}, "`size`: expected"),
     "crop-keys": ({"crop_size": {"shortest_edge": 5}}, "height and width"),
     "resample-null": ({"resample": None}, "`resample`"),

@@ -12,7 +12,7 @@ from vcache_cli.errors import ModelError
 from vcache_cli.items import Frames, Pixels
 from vcache_cli.levels import LevelTable
 from vcache_cli.preprocess.geometry import crop_span, resized_size
-from vcache_cli.preprocess.levels import first_frame, resized
+from vcache_cli.preprocess.levels import check_resize, first_frame, resized
 from vcache_cli.preprocess.lookup import apply_table, value_table
 from vcache_cli.preprocess.settings import (
     check_type,
@@ -143,17 +143,27 @@ class FixedSizePreprocessor:
         return 3, int(size["height"]), int(size["width"])
 
     def num_tokens(self, width: int, height: int) -> int:
-        """Rows of the tower's output for a picture of that size, pixels."""
+        """Rows of the tower's output for a picture of that size, pixels.
+
+        Raises:
+            EncodeError: see `__call__`.
+        """
         return self._tokens(*self._final_size(width, height))
 
     def pixel_bytes(self, width: int, height: int, *, compact: bool = False) -> int:
-        """Bytes of `pixel_values`, or of its levels with their table."""
+        """Bytes of `pixel_values`, or of its levels with their table.
+
+        Raises:
+            EncodeError: see `__call__`.
+        """
         high, wide = self._final_size(width, height)
         return 3 * high * wide + 3 * 256 * 4 if compact else 3 * high * wide * 4
 
     def _final_size(self, width: int, height: int) -> tuple[int, int]:
         if self.settings["do_resize"]:
+            before = height, width
             height, width = resized_size(height, width, self.settings["size"])
+            check_resize(before, (height, width))
         if self.settings["do_center_crop"]:
             crop = self.settings["crop_size"]
             height, width = crop["height"], crop["width"]

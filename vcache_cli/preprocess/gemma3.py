@@ -17,6 +17,7 @@ from vcache_cli.preprocess.lookup import apply_table
 from vcache_cli.preprocess.pan_and_scan import crop_boxes
 from vcache_cli.preprocess.settings import (
     check_type,
+    count,
     image_settings,
     number,
     patch_side,
@@ -169,16 +170,11 @@ class Gemma3Family:
 def _pan_and_scan(found: Mapping[str, Any]) -> dict[str, Any] | None:
     if not found.get("do_pan_and_scan"):
         return None
-    crops = found.get("pan_and_scan_max_num_crops")
-    if not isinstance(crops, int) or isinstance(crops, bool) or not 0 < crops <= MAX_CROPS:
-        raise ModelError(
-            f"`pan_and_scan_max_num_crops`: expected 1 to {MAX_CROPS}, found {crops!r:.40}"
-        )
-    ratio = "pan_and_scan_min_ratio_to_activate"
+    crops, ratio = "pan_and_scan_max_num_crops", "pan_and_scan_min_ratio_to_activate"
     side = found.get("pan_and_scan_min_crop_size")
     return {
         "min_crop_size": pixel_side("pan_and_scan_min_crop_size", side),
-        "max_num_crops": crops,
+        "max_num_crops": count(crops, found.get(crops), most=MAX_CROPS),
         "min_ratio": number(ratio, found.get(ratio)),
     }
 

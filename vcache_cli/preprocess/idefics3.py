@@ -167,12 +167,12 @@ def _size(value: Any, *, square: Any) -> dict[str, int]:  # noqa: ANN401  as in 
         return {"longest_edge": pixel_side("size.longest_edge", value["longest_edge"])}
     if keys == {"height", "width"}:
         return {key: pixel_side(f"size.{key}", value[key]) for key in sorted(keys)}
-    raise ModelError(f"`size`: expected longest_edge, or height+width; found {value!r}")
+    raise ModelError(f"`size`: expected longest_edge, or height+width; found {value!r:.80}")
 
 
 def _tile_side(value: Any) -> int:  # noqa: ANN401  as in the JSON
     if not isinstance(value, dict):
-        raise ModelError(f"`max_image_size`: expected longest_edge, found {value!r}")
+        raise ModelError(f"`max_image_size`: expected longest_edge, found {value!r:.80}")
     return pixel_side("max_image_size.longest_edge", value.get("longest_edge"))
 
 
@@ -187,7 +187,7 @@ def _tile_tokens(config: Mapping[str, Any], side: int, *, default_patch: int) ->
     if not isinstance(scale, int) or scale < 1 or side // patch % scale or side < patch:
         raise ModelError(
             f"a tile of {side} x {side} pixels: expected patches of {patch} pixels in squares of "
-            f"`scale_factor` {scale!r}"
+            f"`scale_factor` {scale!r:.40}"
         )
     return int((side // patch // scale) ** 2)
 

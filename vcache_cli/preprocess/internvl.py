@@ -11,6 +11,7 @@ from vcache_cli.preprocess.families import PROCESSORS
 from vcache_cli.preprocess.lookup import DIVIDE_F32
 from vcache_cli.preprocess.settings import (
     check_type,
+    count,
     patch_side,
     pixel_side,
     processor_json,
@@ -173,7 +174,7 @@ def _transformers_settings(checkpoint: Checkpoint) -> dict[str, Any]:
     unnamed = every["resample"] is None and not every["do_resize"]
     settings["resample"] = BILINEAR if unnamed else resample_filter(every["resample"])
     settings["tile"] = _tile(every["size"])
-    settings |= _counts(every["min_patches"], every["max_patches"])
+    settings |= _counts(every, ("min_patches", "max_patches"))
     if settings["max_tiles"] == 1:
         settings["min_tiles"] = 1
     return settings | {"grid": MORE_TILES, "overview": True, "batch_axis": False}
@@ -188,10 +189,10 @@ def _mlx_settings(checkpoint: Checkpoint) -> dict[str, Any]:
     else:
         side = checkpoint.processor.get("image_size", config.get("force_image_size", side))
     if not isinstance(side, int):
-        raise ModelError(f"`image_size`: expected one side of a tile, found {side!r}")
+        raise ModelError(f"`image_size`: expected one side of a tile, found {side!r:.40}")
     settings = value_settings({}, MLX_COLOURS)
     settings["tile"] = _tile(side)
-    settings |= _counts(config.get("min_dynamic_patch", 1), config.get("max_dynamic_patch", 12))
+    settings |= _counts(config, ("min_dynamic_patch", "max_dynamic_patch"))
     settings |= {"arithmetic": DIVIDE_F32, "resample": BICUBIC, "grid": CLOSEST_AREA}
     return settings | {"overview": bool(config.get("use_thumbnail", True)), "batch_axis": True}
 
@@ -202,15 +203,16 @@ def _tile(value: Any) -> dict[str, int]:  # noqa: ANN401  as in the JSON
     elif isinstance(value, list) and len(value) == 2:
         value = {"height": value[0], "width": value[1]}
     if not isinstance(value, dict) or set(value) != {"height", "width"}:
-        raise ModelError(f"`size`: expected height and width of a tile, found {value!r}")
+        raise ModelError(f"`size`: expected height and width of a tile, found {value!r:.80}")
     return {key: pixel_side(f"size.{key}", value[key]) for key in sorted(value)}
 
 
-def _counts(fewest: Any, most: Any) -> dict[str, int]:  # noqa: ANN401  as in the JSON
-    for count in (fewest, most):
-        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_TILES:
-            raise ModelError(f"number of tiles: expected 1 to {MAX_TILES}, found {count!r}")
-    return {"min_tiles": fewest, "max_tiles": most}
+def _counts(found: Mapping[str, Any], names: tuple[str, str]) -> dict[str, int]:
+    fewest, most = names
+    return {
+        "min_tiles": count(fewest, found.get(fewest, 1), most=MAX_TILES),
+        "max_tiles": count(most, found.get(most, 12), most=MAX_TILES),
+    }
 
 
 def _tile_tokens(config: Mapping[str, Any], tile: Mapping[str, int]) -> int:
@@ -223,7 +225,7 @@ def _tile_tokens(config: Mapping[str, Any], tile: Mapping[str, int]) -> int:
     high, wide = tile["height"] // patch, tile["width"] // patch
     ratio = config.get("downsample_ratio", 0.5)
     if not isinstance(ratio, int | float) or not 0 < ratio <= 1:
-        raise ModelError(f"`downsample_ratio`: expected over 0, at most 1; found {ratio!r}")
+        raise ModelError(f"`downsample_ratio`: expected over 0, at most 1; found {ratio!r:.40}")
     rows, columns = high * ratio, wide * ratio
     if rows % 1 or columns % 1 or not rows * columns:
         raise ModelError(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.items import Frames
 
-__all__ = ["check_resize", "first_frame", "resized"]
+__all__ = ["MAX_RESIZED_PIXELS", "check_resize", "first_frame", "resized"]
 
 MAX_RESIZED_PIXELS: Final = 178_956_970
 """A line of 1 x 100,000 pixels would grow to 224 x 22,400,000 before its middle is taken."""

@@ -10,6 +10,7 @@ import numpy as np
 from vcache_cli.errors import ModelError
 from vcache_cli.preprocess import clip, siglip
 from vcache_cli.preprocess.families import PROCESSORS, FixedSizePreprocessor
+from vcache_cli.preprocess.levels import check_resize
 from vcache_cli.preprocess.settings import (
     channels,
     check_type,
@@ -52,7 +53,7 @@ class LlavaPreprocessor(FixedSizePreprocessor):
 
     def _final_size(self, width: int, height: int) -> tuple[int, int]:
         if self.settings["pad_colour"] is not None:
-            width = height = max(width, height)
+            height, width = _square_size(height, width)
         return super()._final_size(width, height)
 
 
@@ -61,12 +62,23 @@ def _square(levels: NDArray[np.uint8], colour: list[int]) -> NDArray[np.uint8]:
     height, width = levels.shape[:2]
     if height == width:
         return levels
-    side = max(height, width)
+    side, _ = _square_size(height, width)
     square = np.empty((side, side, 3), np.uint8)
     square[:] = colour
     top, left = (side - height) // 2, (side - width) // 2
     square[top : top + height, left : left + width] = levels
     return square
+
+
+def _square_size(height: int, width: int) -> tuple[int, int]:
+    """Sides of the square around a picture.
+
+    Raises:
+        EncodeError: kind ``too_long``: a picture so thin that its square would fill memory.
+    """
+    side = max(height, width)
+    check_resize((height, width), (side, side))
+    return side, side
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +141,12 @@ def _tower_settings(config: Mapping[str, Any], profile: Profile) -> dict[str, in
     tower = vision.get("model_type") or "clip_vision_model"
     if not isinstance(tower, str) or tower not in CLASS_TOKENS:
         known = " or ".join(f"`{name}`" for name in CLASS_TOKENS)
-        raise ModelError(f"`llava` with a vision part of `{tower}`: expected {known}")
+        raise ModelError(f"`llava` with a vision part of `{tower!s:.60}`: expected {known}")
     strategy = config.get("vision_feature_select_strategy", "default")
     if strategy not in ("default", "full"):  # a list is no member of a set
         raise ModelError(
-            f"`vision_feature_select_strategy`: expected `default` or `full`, found {strategy!r}"
+            "`vision_feature_select_strategy`: expected `default` or `full`, "
+            f"found {strategy!r:.40}"
         )
     # transformers takes the default of the whole model only where there is no vision part
     whole = profile.processors == "mlx-vlm" or not isinstance(found, dict)

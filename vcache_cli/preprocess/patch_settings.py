@@ -9,6 +9,7 @@ from vcache_cli.preprocess.lookup import SCALE_F32, SCALE_F64
 from vcache_cli.preprocess.settings import (
     channels,
     check_type,
+    count,
     number,
     pixel_side,
     processor_json,
@@ -27,6 +28,8 @@ _MIN_PIXELS: Final = 56 * 56
 _MAX_PIXELS: Final = 28 * 28 * 1280
 _MOST_PIXELS: Final = 2**53
 """Beyond it the arithmetic of sizes would no longer be exact."""
+_MOST_FRAMES: Final = 64
+"""Of one patch; a picture is repeated as often."""
 _BICUBIC: Final = 3
 
 _TRANSFORMERS: Final[Mapping[str, Any]] = {
@@ -110,9 +113,10 @@ def mlx_vlm_settings(checkpoint: Checkpoint, *, patch_size: int) -> dict[str, An
 
 def _common(every: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        name: pixel_side(name, every[name])
-        for name in ("merge_size", "patch_size", "temporal_patch_size")
+        name: pixel_side(name, every[name]) for name in ("merge_size", "patch_size")
     }
+    repeated = every["temporal_patch_size"]
+    settings["temporal_patch_size"] = count("temporal_patch_size", repeated, most=_MOST_FRAMES)
     settings |= {step: bool(every[step]) for step in ("do_rescale", "do_normalize")}
     if settings["do_rescale"]:
         settings["rescale_factor"] = number("rescale_factor", every["rescale_factor"])

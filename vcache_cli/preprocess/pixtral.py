@@ -123,7 +123,8 @@ def _from_config(checkpoint: Checkpoint) -> tuple[Any, Any]:
         own = checkpoint.preprocessor.get("patch_size")
     if isinstance(own, dict):
         own = own.get("height") or own.get("width")
-    vision = config.get("vision_config") or {}
+    vision = config.get("vision_config")
+    vision = vision if isinstance(vision, dict) else {}
     patches = (vision.get("patch_size"), own, processor.get("patch_size"), PATCH_SIDE)
     merges = (config.get("spatial_merge_size"), processor.get("spatial_merge_size"), 1)
     return _first(patches), _first(merges)
@@ -136,6 +137,8 @@ def _first(values: Iterable[Any]) -> Any:  # noqa: ANN401  as in the JSON
 def _mlx_vlm(checkpoint: Checkpoint) -> dict[str, Any]:
     """As mlx-vlm's own class: of any name, with all of its defaults where there is no file."""
     nested = checkpoint.processor.get("image_processor")
+    if nested and not isinstance(nested, dict):
+        raise ModelError(f"`image_processor`: expected an object, found {nested!r:.40}")
     found = dict(nested or checkpoint.preprocessor)
     if "size" not in found and "size" in checkpoint.processor:
         found["size"] = checkpoint.processor["size"]
@@ -154,7 +157,7 @@ def _max_size(value: Any) -> dict[str, int]:  # noqa: ANN401  as in the JSON
     if isinstance(value, list) and len(value) == 2:
         value = {"height": value[0], "width": value[1]}
     if not isinstance(value, dict) or set(value) not in SIZE_KEYS:
-        raise ModelError(f"`size`: expected longest_edge, or height and width; found {value!r}")
+        raise ModelError(f"`size`: expected longest_edge, or height and width; found {value!r:.80}")
     longest = value.get("longest_edge")
     sides = {"height": longest, "width": longest} if "longest_edge" in value else value
     return {name: pixel_side(f"size.{name}", sides[name]) for name in ("height", "width")}

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import ModelError
+from vcache_cli.preprocess.levels import MAX_RESIZED_PIXELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "channels",
     "check_type",
+    "count",
     "image_settings",
     "number",
     "patch_side",
@@ -66,7 +68,8 @@ def check_type(found: Mapping[str, Any], expected: Sequence[str], *, default: bo
     plain = str(name).removesuffix("Fast").removesuffix("Pil")
     if plain not in expected:
         raise ModelError(
-            f"image processor `{name}`: expected {' or '.join(f'`{e}`' for e in expected)}"
+            f"image processor `{name!s:.60}`: expected {' or '.join(f'`{e}`' for e in expected)}",
+            hint="see `image_processor_type` in the model's preprocessor_config.json",
         )
     if found.get("auto_map"):
         raise ModelError("image processor with code of its own (`auto_map`) cannot be followed")
@@ -126,14 +129,20 @@ def _size(name: str, value: Any, *, square: bool) -> dict[str, int]:  # noqa: AN
         value = {"height": value[0], "width": value[1]}
     if not isinstance(value, dict) or set(value) not in _SIZE_KEYS:
         known = "; ".join("+".join(sorted(keys)) for keys in _SIZE_KEYS)
-        raise ModelError(f"`{name}`: expected an integer or one of {known}; found {value!r}")
-    return {key: pixel_side(f"{name}.{key}", value[key]) for key in sorted(value)}
+        raise ModelError(f"`{name}`: expected an integer or one of {known}; found {value!r:.80}")
+    sides = {key: pixel_side(f"{name}.{key}", value[key]) for key in sorted(value)}
+    if sides.get("height", 1) * sides.get("width", 1) > MAX_RESIZED_PIXELS:
+        raise ModelError(
+            f"`{name}`: expected at most {MAX_RESIZED_PIXELS} pixels, found "
+            f"{sides['width']} x {sides['height']}"
+        )
+    return sides
 
 
 def _crop_size(value: Any) -> dict[str, int]:  # noqa: ANN401  as in the JSON
     size = _size("crop_size", value, square=True)
     if set(size) != {"height", "width"}:
-        raise ModelError(f"`crop_size`: expected height and width, found {value!r}")
+        raise ModelError(f"`crop_size`: expected height and width, found {value!r:.80}")
     return size
 
 
@@ -147,7 +156,18 @@ def pixel_side(name: str, value: Any) -> int:  # noqa: ANN401  as in the JSON
         ModelError: it is not.
     """
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= 65536:
-        raise ModelError(f"`{name}`: expected 1 to 65536 pixels, found {value!r}")
+        raise ModelError(f"`{name}`: expected 1 to 65536 pixels, found {value!r:.40}")
+    return value
+
+
+def count(name: str, value: Any, *, most: int) -> int:  # noqa: ANN401  as in the JSON
+    """`value`, where it is a number of things: from 1 to `most`, so that memory is not filled.
+
+    Raises:
+        ModelError: it is not.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise ModelError(f"`{name}`: expected 1 to {most}, found {value!r:.40}")
     return value
 
 
@@ -158,7 +178,9 @@ def resample_filter(value: Any) -> int:  # noqa: ANN401  as in the JSON
         ModelError: it is not.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value not in _FILTERS:
-        raise ModelError(f"`resample`: expected one of Pillow's filters 0 to 5, found {value!r}")
+        raise ModelError(
+            f"`resample`: expected one of Pillow's filters 0 to 5, found {value!r:.40}"
+        )
     return value
 
 
@@ -182,5 +204,5 @@ def channels(name: str, value: Any) -> list[float]:  # noqa: ANN401  as in the J
     """
     values = [value] * 3 if isinstance(value, int | float) else value
     if not isinstance(values, list) or len(values) != 3:
-        raise ModelError(f"`{name}`: expected a number or three, found {value!r}")
+        raise ModelError(f"`{name}`: expected a number or three, found {value!r:.40}")
     return [number(name, part) for part in values]
