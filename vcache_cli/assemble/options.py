@@ -18,6 +18,7 @@ COMPUTE_DTYPES: Final = {"auto": None, **DTYPES}
 """The same; ``auto`` leaves it to the backend."""
 
 MAX_FILE_BYTES: Final = 256 * 1024**2
+MAX_FPS: Final = 1000
 MAX_PIXELS: Final = 178_956_970
 """Pillow's own limit of a picture that is no decompression bomb: 2 GiB / 4 / 3."""
 
@@ -59,6 +60,12 @@ class WarmOptions:
     on_full: Literal["stop", "prune"] = "stop"
     grace_seconds: float = 600.0
     """Entries younger than this are not pruned for this run."""
+    fps: float | None = None
+    """Frames taken of a second of video; None is what the model's settings say."""
+    num_frames: int | None = None
+    """Frames taken of each video, in place of a rate."""
+    max_frames: int | None = None
+    """The most frames taken of a video."""
     max_pixels: int = MAX_PIXELS
     """Largest picture that is decoded, pixels."""
     max_file_bytes: int = MAX_FILE_BYTES
@@ -77,7 +84,12 @@ class WarmOptions:
         if self.compute_dtype not in COMPUTE_DTYPES:
             known = ", ".join(sorted(COMPUTE_DTYPES))
             raise UsageError(f"no compute dtype `{self.compute_dtype}`; available: {known}")
-        for name in ("workers", "batch_size", "max_pixels", "max_file_bytes"):
+        if self.fps is not None and self.num_frames is not None:
+            raise UsageError("fps and num_frames exclude each other")
+        if self.fps is not None and not 0 < self.fps <= MAX_FPS:
+            raise UsageError(f"fps is {self.fps}, more than 0 and at most {MAX_FPS} is needed")
+        counts = ("workers", "batch_size", "max_pixels", "max_file_bytes")
+        for name in (*counts, "num_frames", "max_frames"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"{name} is {value}, at least 1 is needed")

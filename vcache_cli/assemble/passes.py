@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vcache_cli.assemble.clips import make_clip_work
 from vcache_cli.encode.processor import usable_processors
 from vcache_cli.engines import ThreadEngine
 from vcache_cli.media import PillowDecoder
@@ -41,6 +42,7 @@ def make_prepare(
         preprocessor=loaded.preprocessor,
         present=present,
         max_file_bytes=options.max_file_bytes,
+        clips=make_clip_work(loaded.clips, loaded.profile, options),
         only_key=only_key,
     )
 
@@ -55,5 +57,6 @@ def make_triage(
         memo=memo,
         context=loaded.context,
         present=present,
+        clip_recipe=loaded.clips.recipe if loaded.clips else None,
         retry_errors=retry_errors,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli import media, registry
+from vcache_cli.assemble.clips import ClipParts, load_clips
 from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
 from vcache_cli.assemble.releases import check_release
 from vcache_cli.assemble.servers import choose_family, encode_by_server, open_server
@@ -50,11 +51,14 @@ class LoadedRecipe:
     preprocessor: Preprocessor
     encoder: Encoder | None
     """None for stage ``pixels``."""
+    clips: ClipParts | None = None
+    """None where videos are skipped."""
 
     @property
     def context(self) -> str:
         """Digest of the recipe and the library versions: what memos were learnt under."""
-        return digest_json({"recipe": self.recipe.digest, "versions": media.versions()})
+        clips = {"clips": self.clips.recipe.digest} if self.clips else {}
+        return digest_json({"recipe": self.recipe.digest, **clips, "versions": media.versions()})
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -139,7 +143,8 @@ def _load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
         target_options=target_options,
         encoder=encoder_recipe,
     )
-    return LoadedRecipe(recipe, target, checkpoint, profile, preprocessor, encoder)
+    clips = None if server else load_clips(checkpoint, profile, recipe, options)
+    return LoadedRecipe(recipe, target, checkpoint, profile, preprocessor, encoder, clips)
 
 
 def _check_pixels(

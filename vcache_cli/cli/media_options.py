@@ -9,9 +9,12 @@ from vcache_cli.cli.options import option
 __all__ = [
     "AllowHttpOption",
     "ForceProfileOption",
+    "FpsOption",
     "MaxFileSizeOption",
+    "MaxFramesOption",
     "MaxPixelsOption",
     "MediaRootOption",
+    "NumFramesOption",
 ]
 
 AllowHttpOption = Annotated[
@@ -36,6 +39,28 @@ ForceProfileOption = Annotated[
     option(
         "--force-profile",
         about="Follow the profile although the installed server package is of another version.",
+    ),
+]
+FpsOption = Annotated[
+    str | None,
+    option(
+        "--fps",
+        metavar="N",
+        about="Videos: frames taken of a second.",
+        default="as the model's settings say",
+    ),
+]
+NumFramesOption = Annotated[
+    str | None,
+    option("--num-frames", metavar="N", about="Videos: frames taken of each, in place of a rate."),
+]
+MaxFramesOption = Annotated[
+    str | None,
+    option(
+        "--max-frames",
+        metavar="N",
+        about="Videos: the most frames taken of one.",
+        default="as the model's settings say",
     ),
 ]
 MaxPixelsOption = Annotated[

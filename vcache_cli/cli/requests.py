@@ -96,6 +96,22 @@ def _target_options(settings: Settings, given: Mapping[str, Any]) -> dict[str, A
     return {name: value for name, value in found.items() if value is not None}
 
 
+def _frames(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Which frames of a video are asked for."""
+    from vcache_cli.config import parse_count
+
+    a_rate, a_number = "frames a second, such as `2` or `0.5`", "a number of at least 1"
+    return {
+        "fps": parsed("--fps", given.get("fps"), expected=a_rate, parse=float),
+        "num_frames": parsed(
+            "--num-frames", given.get("num_frames"), expected=a_number, parse=parse_count
+        ),
+        "max_frames": parsed(
+            "--max-frames", given.get("max_frames"), expected=a_number, parse=parse_count
+        ),
+    }
+
+
 def _options(settings: Settings, given: Mapping[str, Any]) -> WarmOptions:
     from vcache_cli.assemble import WarmOptions
     from vcache_cli.items import Stage
@@ -119,6 +135,7 @@ def _options(settings: Settings, given: Mapping[str, Any]) -> WarmOptions:
         min_free_bytes=settings.min_free,
         on_full=settings.on_full,
         grace_seconds=settings.grace,
+        **_frames(given),
         max_pixels=settings.max_pixels,
         max_file_bytes=settings.max_file_size,
         trust_remote_code=bool(given.get("trust_remote_code")),

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["GridTower"]
 
 _GRID: Final = "image_grid_thw"
+_OF_CLIPS: Final = {_GRID: "video_grid_thw", PIXELS: "pixel_values_videos"}
+"""What the servers' processors call them where the item is a clip."""
 _LANDMARK: Final = "patch_embed.proj.weight"
 
 
@@ -91,12 +93,12 @@ class GridTower:
         if min(frames, height, width) < 1 or height % merge or width % merge:
             raise pixels_error(
                 f"of whole blocks of {merge} x {merge} patches in (frames, rows, columns)",
-                tensors[_GRID],
+                _named(tensors, _GRID),
                 name=f"{_GRID} {[frames, height, width]}",
             )
         depth, side = settings["temporal_patch_size"], settings["patch_size"]
         expected = num_patches, settings["in_channels"] * depth * side * side
-        pixels = tensors.get(PIXELS)
+        pixels = _named(tensors, PIXELS)
         if pixels is None or pixels.shape != expected:
             raise pixels_error(str([*expected]), pixels)
         return num_patches
@@ -111,15 +113,25 @@ class GridTower:
         """`features` and `deepstack_0..n` of each item, (num_tokens, out_hidden_size)."""
         grids = [_grid(item) for item in batch]
         layers = GridLayers(ops, weights, settings, self.parts, grids)
-        outputs = layers.run(ops.pack([item[PIXELS] for item in batch]))
+        outputs = layers.run(ops.pack([_patches(item) for item in batch]))
         block = settings["spatial_merge_size"] ** 2
         counts = [frames * height * width // block for frames, height, width in grids]
         return {name: ops.split(value, counts) for name, value in outputs.items()}
 
 
 def _grid(tensors: Mapping[str, NDArray[Any]]) -> Grid:
-    grid = tensors.get(_GRID)
+    grid = _named(tensors, _GRID)
     if grid is None or grid.shape != (3,):
         raise pixels_error("[3]", grid, name=_GRID)
     frames, height, width = (int(count) for count in grid)
     return frames, height, width
+
+
+def _patches(tensors: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    return tensors[PIXELS] if PIXELS in tensors else tensors[_OF_CLIPS[PIXELS]]
+
+
+def _named(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any] | None:
+    """What a picture or a clip has under `name`; None where it has none."""
+    found = tensors.get(name)
+    return tensors.get(_OF_CLIPS[name]) if found is None else found

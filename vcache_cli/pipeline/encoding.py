@@ -159,15 +159,18 @@ class EncodeBatch:
     def _write(self, prepared: Prepared, value: Values, seconds: float) -> Written:
         if self.encoder:
             prepared.trace.spend("encode", seconds)
+        recipe, shared = self.recipe, self.provenance
+        if prepared.recipe is not None:
+            recipe, shared = prepared.recipe, replace(shared, recipe=prepared.recipe.as_json())
         provenance = replace(
-            self.provenance,
+            shared,
             source_sha256=prepared.trace.source_sha256,
             kind=prepared.trace.kind,
             num_tokens=sum(each.num_tokens for each in value),
             created=creation_time(),
         )
         tensors = self._tensors(value)
-        entry = Entry(prepared.key, self.recipe.stage, tensors, provenance, prepared.metadata)
+        entry = Entry(prepared.key, recipe.stage, tensors, provenance, prepared.metadata)
         written = Written(prepared, entry, submitted_at=time.perf_counter())
         future = self.submit(entry)
         future.add_done_callback(lambda _: written.ended_at.append(time.perf_counter()))

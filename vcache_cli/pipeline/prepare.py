@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +11,7 @@ from vcache_cli.errors import EncodeError, ItemError, MediaError
 from vcache_cli.items import Group, Kind, Stage
 from vcache_cli.media import claims_media, describe, notice_text, read_if
 from vcache_cli.outcome import Failure, Foreseen, Notice, Outcome, Status
+from vcache_cli.pipeline.clips import clip_fields
 from vcache_cli.pipeline.trace import Trace
 from vcache_cli.protocols import Annotator, Evidence, LevelTarget
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from vcache_cli.items import Frames, MediaItem, Pixels, WarmItem
+    from vcache_cli.pipeline.clips import ClipWork
     from vcache_cli.protocols import Decoder, KeyFrom, Preprocessor, WarmTarget
     from vcache_cli.recipe import Recipe
 
@@ -29,8 +31,8 @@ NOT_MEDIA: Final = Failure(
 VIDEO_SKIPPED: Final = Failure(
     stage="digest",
     kind="video",
-    message="videos are not warmed yet",
-    hint="extract frames as images, or wait for a version that samples videos",
+    message="this model, or this target, takes no videos here",
+    hint="extract frames as images",
 )
 
 NOT_STORED: Final = Failure(
@@ -51,6 +53,8 @@ class Prepared:
     """Of each of its pictures, in order."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """What the target's file says beside its tensors."""
+    recipe: Recipe | None = None
+    """Set where it is not that of the run's pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ class PrepareItem:
     present: Callable[[str], bool]
     """Whether an entry is in the store, by key."""
     max_file_bytes: int
+    clips: ClipWork | None = None
+    """None: videos are skipped."""
     only_key: bool = False
     """End each item once its key is known: `check` asks for presence alone."""
 
@@ -138,7 +144,6 @@ class PrepareItem:
             make = self.preprocessor.compact if self._takes_levels else self.preprocessor
             return replace(evidence, pixels=make(evidence.frames))
 
-    @property
     def _takes_levels(self) -> bool:
         """True where pixels end in the store, as levels; an encoder takes none such."""
         return self.recipe.stage is Stage.PIXELS and isinstance(self.target, LevelTarget)
@@ -176,16 +181,34 @@ class PrepareItem:
             return _MAX_DIGEST_BYTES  # an error, since its name or the user calls it a picture
         return None
 
-    def _end_unread(self, _item: MediaItem, trace: Trace) -> Outcome:
+    def _end_unread(self, item: MediaItem, trace: Trace) -> Prepared | Outcome:
+        if trace.kind is Kind.VIDEO and self.clips and self.target.key_from == "digest":
+            return self._prepare_clip(self.clips, item, trace)
         reason = VIDEO_SKIPPED if trace.kind is Kind.VIDEO else NOT_MEDIA
         return trace.end(Status.SKIPPED, reason)
+
+    def _prepare_clip(self, work: ClipWork, item: MediaItem, trace: Trace) -> Prepared | Outcome:
+        with ExitStack() as held:
+            with trace.step("digest"):
+                clip = held.enter_context(work.opened(item))
+            trace.source_sha256, trace.bytes_read = clip.source_sha256, clip.size_bytes
+            trace.key = self.target.key(work.recipe, Evidence(clip.source_sha256))
+            if self.present(trace.key):
+                return trace.end(Status.PRESENT)
+            with trace.step("decode"):
+                if self.only_key:
+                    trace.foreseen = work.foresee(clip, compact=self._takes_levels)
+                    return trace.end(Status.SKIPPED, NOT_STORED)
+                frames = work.frames(clip)
+        trace.notices += _notices(frames)
+        with trace.step("preprocess"):
+            pixels = work.pixels(frames, compact=self._takes_levels)
+        return Prepared(trace, trace.key, (pixels,), clip_fields(frames), work.recipe)
 
     def _decode(self, data: bytes, trace: Trace) -> Frames:
         with trace.step("decode"):
             frames = self.decoder.decode(data)
-        trace.notices += tuple(
-            Notice(kind.partition(": ")[0], notice_text(kind)) for kind in frames.warnings
-        )
+        trace.notices += _notices(frames)
         return frames
 
     def _settle(
@@ -218,6 +241,10 @@ class PrepareItem:
                 sum(made.num_tokens(width, height) for width, height in sizes),
                 sum(made.pixel_bytes(width, height, compact=compact) for width, height in sizes),
             )
+
+
+def _notices(frames: Frames) -> tuple[Notice, ...]:
+    return tuple(Notice(kind.partition(": ")[0], notice_text(kind)) for kind in frames.warnings)
 
 
 @contextmanager

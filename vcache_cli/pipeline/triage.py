@@ -32,6 +32,8 @@ class Triage:
     """Digest of recipe and library versions: what was learnt under another one does not count."""
     present: Callable[[str], bool]
     retry_errors: bool = False
+    clip_recipe: Recipe | None = None
+    """Of videos; None where they are skipped."""
 
     def __call__(self, item: WarmItem) -> Outcome | None:
         """The Outcome of an item whose files need not be opened; None for any other."""
@@ -44,6 +46,8 @@ class Triage:
         else:
             members = ()
         if seen is None:
+            return None
+        if seen.kind is Kind.VIDEO and self.clip_recipe and not seen.source_sha256:
             return None
         if not seen.source_sha256:
             reason = VIDEO_SKIPPED if seen.kind is Kind.VIDEO else NOT_MEDIA
@@ -69,7 +73,7 @@ class Triage:
         )
 
     def _present(self, item: WarmItem, seen: Seen) -> Outcome | None:
-        if seen.kind is not Kind.IMAGE:
+        if seen.kind is not Kind.IMAGE and not (seen.kind is Kind.VIDEO and self.clip_recipe):
             return None
         key = self.key_of(seen)
         if key is None or not self.present(key):
@@ -80,6 +84,8 @@ class Triage:
 
     def key_of(self, seen: Seen) -> str | None:
         """The key of content seen before; None where only decoding can tell."""
+        if seen.kind is Kind.VIDEO and self.clip_recipe:
+            return self.target.key(self.clip_recipe, Evidence(seen.source_sha256))
         if self.target.key_from == "digest":
             return self.target.key(self.recipe, Evidence(seen.source_sha256))
         return self.memo.known(seen.source_sha256, self.context)

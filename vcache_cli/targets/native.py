@@ -31,6 +31,8 @@ _LEVELS_FORMAT: Final = "2"
 """Of entries with levels and tables: a reader that knows none must not take levels for pixels."""
 _PATH: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.safetensors")
 _MAX_COUNT_DIGITS: Final = 18
+_CLIP_FIELDS: Final = ("exact", "frame_seconds")
+"""What is said of a clip beside its tensors; pictures have neither."""
 _STAGES: Final = {stage.value: stage for stage in Stage}
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
@@ -125,6 +127,9 @@ class NativeLayout:
             "versions": canonical_json(known.versions).decode("ascii") if known.versions else None,
         }
         metadata = {f"vcache.{name}": value for name, value in fields.items() if value is not None}
+        for name in (f"vcache.{field}" for field in _CLIP_FIELDS):
+            if name in entry.metadata:
+                metadata[name] = entry.metadata[name]
         return metadata, entry.parts if levels else entry.tensors
 
     def unpack(

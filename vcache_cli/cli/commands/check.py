@@ -47,6 +47,9 @@ def check(
     null: opt.NullOption = False,
     media_root: media_opt.MediaRootOption = None,
     allow_http: media_opt.AllowHttpOption = False,
+    fps: media_opt.FpsOption = None,
+    num_frames: media_opt.NumFramesOption = None,
+    max_frames: media_opt.MaxFramesOption = None,
     max_pixels: media_opt.MaxPixelsOption = None,
     max_file_size: media_opt.MaxFileSizeOption = None,
     fail_under: Annotated[
