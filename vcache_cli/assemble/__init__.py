@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.recompute import Recompute, open_recompute
     from vcache_cli.assemble.stores import create_root, open_root
     from vcache_cli.assemble.targets import load_target, takes_groups
+    from vcache_cli.assemble.transfer import import_archive, merge_stores
     from vcache_cli.assemble.warming import WarmRun, WarmSummary, open_warm
 
 __all__ = [
@@ -32,8 +33,10 @@ __all__ = [
     "corpus_key",
     "create_root",
     "encoder_choices",
+    "import_archive",
     "load_recipe",
     "load_target",
+    "merge_stores",
     "open_recompute",
     "open_root",
     "open_store",
@@ -57,8 +60,10 @@ _HOMES = {
     "corpus_key": "keys",
     "create_root": "stores",
     "encoder_choices": "encoders",
+    "import_archive": "transfer",
     "load_recipe": "recipes",
     "load_target": "targets",
+    "merge_stores": "transfer",
     "open_recompute": "recompute",
     "open_root": "stores",
     "open_store": "public",

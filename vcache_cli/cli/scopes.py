@@ -1,4 +1,4 @@
-"""What `prune` was asked to remove, as a scope."""
+"""Which entries `prune` was asked to remove, and `export` to write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vcache_cli.store import StoreRoot
     from vcache_cli.store.prune import PruneScope
 
-__all__ = ["prune_scope"]
+__all__ = ["chosen_keys", "prune_scope"]
 
 _MAX_MEMBER_BYTES = 256 * 1024**2
 """Of an archive: what `warm` reads of one by default."""
@@ -46,6 +46,35 @@ def prune_scope(root: StoreRoot, given: Mapping[str, Any]) -> PruneScope:
         keep_sources_sha256=_corpus(given["not_in"]),
         incompatible=given["incompatible"],
     )
+
+
+def chosen_keys(
+    root: StoreRoot,
+    *,
+    model: str | None,
+    stage: str | None,
+    keys: Sequence[str] | None,
+    filters: Sequence[str] | None,
+) -> frozenset[str] | None:
+    """Keys of the entries that fit all that is given; None where nothing is: all of them.
+
+    Raises:
+        UsageError: a value that makes no sense, a key that is not there.
+    """
+    from vcache_cli.store.query import Filter, list_entries, parse_filter
+
+    conditions = [parse_filter(text) for text in filters or ()]
+    if model is not None:
+        conditions.append(Filter("model", "=", display_path(model)))
+    if stage is not None:
+        expected = "`features` or `pixels`"
+        value = parsed("--stage", stage, expected=expected, parse=_stage)
+        conditions.append(Filter("stage", "=", value))
+    named = _keys(root, keys)
+    if not conditions:
+        return named
+    fitting = frozenset(row.key for row in list_entries(root, filters=conditions).entries)
+    return fitting if named is None else fitting & named
 
 
 def _stage(text: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -107,9 +108,15 @@ class EntryWriter:
         The future gives the bytes written once the entry is durable, or raises what
         `DiskStore.put` raises.
         """
-        size_bytes = entry.file_bytes
+        return self._queue(entry.file_bytes, partial(self._publisher.pack, entry))
+
+    def submit_packed(self, packed: Packed) -> Future[int]:
+        """As `submit`, of a file's bytes as they are; the caller has checked them."""
+        return self._queue(packed.size_bytes, lambda: packed)
+
+    def _queue(self, size_bytes: int, pack: Callable[[], Packed]) -> Future[int]:
         self._gate.enter(size_bytes)
-        done = self._pool.submit(self._write, entry)
+        done = self._pool.submit(self._write, pack)
         done.add_done_callback(lambda _: self._gate.leave(size_bytes))
         return done
 
@@ -129,8 +136,8 @@ class EntryWriter:
         """Finished work is kept, also when the run is interrupted."""
         self.close()
 
-    def _write(self, entry: Entry) -> int:
-        packed = self._publisher.pack(entry)
+    def _write(self, pack: Callable[[], Packed]) -> int:
+        packed = pack()
         with self._reserved(packed):
             directories = self._publisher.publish(packed)
         for directory in directories:

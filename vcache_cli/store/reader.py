@@ -83,6 +83,27 @@ class EntryReader:
             files.close(fd)
         return self._entry(data, relative), facts.st_mtime
 
+    def load(self, path: str) -> bytes:
+        """All bytes of the file at `path`, of an allowed size, for `parse` to look at.
+
+        Raises:
+            InvalidEntryError: no regular file, larger than allowed, or it became shorter.
+            OSError, MemoryError: as `read`.
+        """
+        with _opened(self._files, path) as fd:
+            size_bytes = _entry_size(self._files.fstat(fd), self._limits)
+            data = self._files.read(fd, size_bytes)
+            return data + _rest(self._files, fd, size_bytes - len(data))
+
+    def parse(self, data: bytes, relative: str) -> Entry:
+        """The entry that a file of the bytes `data` would be at `relative`.
+
+        Raises:
+            InvalidEntryError: as `read`.
+        """
+        _check_size(len(data), self._limits)
+        return self._entry(data, relative)
+
     def _entry(self, data: bytes, relative: str) -> Entry:
         """The entry in a small file, which is hashed while it is in the processor's cache."""
         size_bytes, field = len(data), self._field
@@ -170,12 +191,15 @@ def _opened(files: FileOps, path: str | os.PathLike[str]) -> Iterator[int]:
 def _entry_size(facts: os.stat_result, limits: HeaderLimits) -> int:
     if not stat.S_ISREG(facts.st_mode):
         raise InvalidEntryError("not a regular file", finding="foreign_file")
-    if facts.st_size > limits.max_file_bytes:
-        raise InvalidEntryError(
-            f"{facts.st_size} bytes, at most {limits.max_file_bytes} are allowed",
-            finding="size",
-        )
+    _check_size(facts.st_size, limits)
     return facts.st_size
+
+
+def _check_size(size_bytes: int, limits: HeaderLimits) -> None:
+    if size_bytes > limits.max_file_bytes:
+        raise InvalidEntryError(
+            f"{size_bytes} bytes, at most {limits.max_file_bytes} are allowed", finding="size"
+        )
 
 
 def _read_hashing(

@@ -1,0 +1,90 @@
+"""`vcache export`: the entries of a store as one archive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vcache_cli.cli.archives import archive_sink
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.errors import Problem, worst
+from vcache_cli.cli.options import (
+    JsonOption,
+    QuietOption,
+    StoreOption,
+    StoreTargetOption,
+    option,
+    settings_for,
+)
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.scopes import chosen_keys
+from vcache_cli.cli.text import count
+from vcache_cli.cli.transfer_views import export_view
+from vcache_cli.items import display_path
+
+if TYPE_CHECKING:
+    from vcache_cli.store.export import ExportResult
+
+__all__ = ["export"]
+
+
+def export(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE|-", show_default=False, help="The archive; - is stdout."),
+    ],
+    *,
+    store: StoreOption = None,
+    target: StoreTargetOption = None,
+    model: Annotated[
+        str | None, option("--model", "-m", metavar="LABEL", about="Only this model's.")
+    ] = None,
+    stage: Annotated[
+        str | None,
+        option("--stage", metavar="features|pixels", about="Only entries of this stage."),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        option("--key", metavar="KEY", about="This entry; may be given again."),
+    ] = None,
+    filters: Annotated[
+        list[str] | None,
+        option("--filter", metavar="CONDITION", about="As in `ls`; all must hold."),
+    ] = None,
+    force: Annotated[bool, option("--force", about="Replace a file that is there.")] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Write the entries of a store to a tar, with the digest of each.
+
+    The same entries give the same bytes. Damaged ones are left out and told, with exit 4.
+    Another machine takes it with `vcache import FILE`, or, without a file between,
+    `vcache export - | ssh HOST vcache import -`.
+    """
+    from vcache_cli.assemble import open_root
+    from vcache_cli.store.export import export_store
+
+    settings = settings_for(store=store)
+    root = open_root(settings.store, target=target)
+    wanted = chosen_keys(root, model=model, stage=stage, keys=key, filters=filters)
+    output = Output(as_json, quiet)
+    with archive_sink(file, root.path, output, force=force) as (output, write):
+        result = export_store(root, write, wanted=wanted)
+    if not result.entries:
+        output.say("no entry was exported")
+    fields = {"file": display_path(file), **result.as_json()}
+    document = envelope("export", fields, store=root.path)
+    return output.finish(document, export_view, problem=_problem(result))
+
+
+def _problem(result: ExportResult) -> Problem | None:
+    failed = result.remarks.failed
+    if not failed:
+        return None
+    code = worst(3 if kind == "io_error" else 4 for kind in failed)
+    first = result.remarks.failures[0]
+    message = f"{count(failed.total(), 'entry was', 'entries were')} left out; "
+    message += f"{first['key']}: {first['message']}"
+    kind = "damage" if code == 4 else "unreadable"
+    return Problem(code, kind, message, "`vcache verify --repair` moves damaged entries aside")

@@ -1,0 +1,57 @@
+"""`vcache import`: an archive's entries into a store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vcache_cli.cli.archives import archive_source
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.options import (
+    JsonOption,
+    MaxSizeOption,
+    MinFreeOption,
+    QuietOption,
+    StoreOption,
+    settings_for,
+)
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.transfer_views import INTEGRITY_ONLY, import_problem, import_view
+from vcache_cli.items import display_path
+
+__all__ = ["import_"]
+
+
+def import_(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", show_default=False, help="The archive; - is stdin.")
+    ],
+    *,
+    store: StoreOption = None,
+    max_size: MaxSizeOption = None,
+    min_free: MinFreeOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Store the entries of an archive that `vcache export` wrote.
+
+    Each is checked whole before anything of it is written, and what is there already is left
+    alone: run it again after an interruption. The check finds damage. It cannot tell whether
+    the features are those of the picture: take archives from those you would take a store from.
+    Example: `vcache import warmed.tar --store ./store`.
+    """
+    from vcache_cli.assemble import WarmOptions, import_archive
+
+    settings = settings_for(store=store, max_size=max_size, min_free=min_free)
+    limits = WarmOptions(max_size_bytes=settings.max_size, min_free_bytes=settings.min_free)
+    output = Output(as_json, quiet)
+    with archive_source(file) as source:
+        result = import_archive(source, store=settings.store, options=limits)
+    if result.written_bytes:
+        output.say(INTEGRITY_ONLY)
+    if result.note:
+        output.say(result.note)
+    fields = {"file": display_path(file), "checked": "integrity", **result.as_json()}
+    document = envelope("import", fields, store=settings.store)
+    return output.finish(document, import_view, problem=import_problem(result))
