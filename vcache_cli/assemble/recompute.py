@@ -17,7 +17,7 @@ from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.digest import digest_bytes
 from vcache_cli.encode.tolerances import TOLERANCES, compare, tolerance_of
 from vcache_cli.errors import InvalidEntryError, ItemError, ModelError, ReadError, UsageError
-from vcache_cli.items import Stage, display_path
+from vcache_cli.items import Kind, Stage, display_path
 from vcache_cli.store.files import OsFiles
 from vcache_cli.store.index import open_index
 from vcache_cli.store.index_schema import unpack_key
@@ -122,6 +122,8 @@ class Recompute:
         return self.root.layout
 
     def _examine(self, file: FileFacts, entry: Entry) -> tuple[Problem, ...]:
+        if entry.provenance.kind is Kind.VIDEO:
+            raise _Skip("video")
         loaded = self._load(entry)
         differing = recipe_differences(loaded.recipe.as_json(), entry.recipe)
         shares_weights = loaded.encoder is not None and "weights" not in differing
