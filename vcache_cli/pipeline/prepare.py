@@ -13,7 +13,7 @@ from vcache_cli.media import claims_media, describe, notice_text, read_if
 from vcache_cli.outcome import Failure, Foreseen, Notice, Outcome, Status
 from vcache_cli.pipeline.clips import clip_fields
 from vcache_cli.pipeline.trace import Trace
-from vcache_cli.protocols import Annotator, Evidence, LevelTarget
+from vcache_cli.protocols import Annotator, Evidence, LevelTarget, RequestPreprocessor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -117,8 +117,7 @@ class PrepareItem:
         found = self._settle("digest", trace, evidence) or self._settle("frames", trace, evidence)
         if found:
             return found
-        pictures = [self._with_pixels(each, trace) for each in pictures]
-        evidence = replace(evidence, members=tuple(pictures))
+        evidence = replace(evidence, members=self._request_pixels(pictures, trace))
         return self._settle("pixels", trace, evidence) or self._prepared(trace, evidence)
 
     def _picture(self, item: MediaItem, trace: Trace) -> Evidence:
@@ -144,6 +143,15 @@ class PrepareItem:
             make = self.preprocessor.compact if self._takes_levels else self.preprocessor
             return replace(evidence, pixels=make(evidence.frames))
 
+    def _request_pixels(self, pictures: list[Evidence], trace: Trace) -> tuple[Evidence, ...]:
+        """Pixels of a request: those of all pictures with the first, where they are made as one."""
+        make, frames = self.preprocessor, [each.frames for each in pictures if each.frames]
+        if self.target.key_from == "pixels" and isinstance(make, RequestPreprocessor):
+            with trace.step("preprocess"):
+                return replace(pictures[0], pixels=make.together(frames)), *pictures[1:]
+        return tuple(self._with_pixels(each, trace) for each in pictures)
+
+    @property
     def _takes_levels(self) -> bool:
         """True where pixels end in the store, as levels; an encoder takes none such."""
         return self.recipe.stage is Stage.PIXELS and isinstance(self.target, LevelTarget)

@@ -19,7 +19,13 @@ from vcache_cli.protocols.capabilities import (
 from vcache_cli.protocols.care import Examiner, ServerFinding, ServerView, StoredFile
 from vcache_cli.protocols.clips import ClipDecoder, ClipFamily, ClipPreprocessor
 from vcache_cli.protocols.compute import Backend, Encoder, Engine, Session, Tower, TowerPlan
-from vcache_cli.protocols.corpus import Decoder, Family, Preprocessor, Source
+from vcache_cli.protocols.corpus import (
+    Decoder,
+    Family,
+    Preprocessor,
+    RequestPreprocessor,
+    Source,
+)
 from vcache_cli.protocols.storage import (
     Evidence,
     KeyFrom,
@@ -57,6 +63,7 @@ __all__ = [
     "Optioned",
     "OwnDirectory",
     "Preprocessor",
+    "RequestPreprocessor",
     "Seen",
     "ServerFinding",
     "ServerView",

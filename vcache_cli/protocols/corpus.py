@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,6 +92,19 @@ class Preprocessor(Protocol):
 
         Raises:
             EncodeError: the server refuses a picture of that size.
+        """
+        ...
+
+
+@runtime_checkable
+class RequestPreprocessor(Protocol):
+    """A preprocessor that cannot put a request together from pictures prepared one by one."""
+
+    def together(self, request: Sequence[Frames]) -> Pixels:
+        """Pixels of all pictures of one request, in order: `processed` takes them as one.
+
+        Raises:
+            EncodeError: the server refuses such a request.
         """
         ...
 

@@ -32,7 +32,8 @@ def processed_key(inputs: Mapping[str, Any]) -> str:
     """What the installed mlx-vlm calls the pictures of a request: ``processed:...``.
 
     Args:
-        inputs: what its processor made, as numpy arrays, lists of them and plain values.
+        inputs: what its processor made: arrays, whose type is part of the name, lists of them
+            and plain values.
 
     Raises:
         ModelError: mlx-vlm is not installed.
@@ -45,7 +46,7 @@ def processed_key(inputs: Mapping[str, Any]) -> str:
             hint=_INSTALL,
         ) from error
     pictures = {
-        name: _array(value)
+        name: value
         for name, value in inputs.items()
         if name == "pixel_values" or name.startswith("image_")
     }
@@ -53,7 +54,7 @@ def processed_key(inputs: Mapping[str, Any]) -> str:
 
 
 def _array(value: Any) -> Any:  # noqa: ANN401  whatever the processor gives
-    """Arrays of numpy as MLX's, in lists too: the type of an array is part of the name."""
+    """Arrays of numpy as MLX's, in lists too: as the server has them."""
     if isinstance(value, list | tuple):
         return [_array(each) for each in value]
     if type(value).__module__ != "numpy":
@@ -107,7 +108,8 @@ class MlxVlmTarget:
         pixels = [each.pixels for each in evidence.pictures if each.pixels]
         if evidence.processed is None or recipe.encoder is None or not pixels:
             raise TypeError("a key of this target needs pixels, and the encoder that takes them")
-        processed = processed_key(evidence.processed([each.expanded() for each in pixels]))
+        inputs = evidence.processed([each.expanded() for each in pixels])
+        processed = processed_key({name: _array(value) for name, value in inputs.items()})
         return {"processed": processed, "encoder": recipe.encoder.fingerprint}
 
     def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from vcache_cli.errors import EncodeError
 from vcache_cli.items import Frames, Pixels
 
@@ -58,6 +60,14 @@ class ServerPreprocessor:
         """
         return self._request([frames])
 
+    def together(self, request: Sequence[Frames]) -> RequestPixels:
+        """The same of all pictures of one request.
+
+        Raises:
+            EncodeError: it refuses the request.
+        """
+        return self._request(request)
+
     def compact(self, frames: Frames) -> Pixels:
         """The same: whose arithmetic it is, is not known here."""
         return self(frames)
@@ -95,8 +105,6 @@ class ServerPreprocessor:
         return self._sized(width, height)[1]
 
     def _of_size(self, width: int, height: int) -> tuple[int, int]:
-        import numpy as np
-
         made = self(Frames(np.full((1, height, width, 3), 128, np.uint8)))
         return made.num_tokens, made.size_bytes
 
@@ -146,12 +154,16 @@ def _picture(frames: Frames) -> Any:  # noqa: ANN401  Pillow's
     return picture
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401  as the processor gives it
-    """MLX arrays and lists of them as numpy; anything else as it is."""
-    import numpy as np
+class _Kept(np.ndarray):
+    """An array of numpy's that the processor itself leaves one: the server's name says so."""
 
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  as the processor gives it
+    """MLX arrays and lists of them as numpy's, those of numpy marked; anything else as it is."""
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
+    if isinstance(value, np.ndarray):
+        return value.view(_Kept)
     if type(value).__module__.startswith("mlx."):
         import mlx.core as mx
 
@@ -160,19 +172,18 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  as the processor gives it
 
 
 def to_arrays(value: Any) -> Any:  # noqa: ANN401  as above
-    """The way back: numpy arrays as MLX's, in lists too."""
+    """The way back: numpy arrays as MLX's, in lists too, but those that were the processor's."""
     import mlx.core as mx
-    import numpy as np
 
     if isinstance(value, list | tuple):
         return [to_arrays(each) for each in value]
+    if isinstance(value, _Kept):
+        return value.view(np.ndarray)
     return mx.array(value) if isinstance(value, np.ndarray) else value
 
 
 def _flat(inputs: Mapping[str, Any]) -> list[tuple[str, NDArray[Any]]]:
     """Every array by name; those of a list by name and number."""
-    import numpy as np
-
     found: list[tuple[str, NDArray[Any]]] = []
     for name, value in inputs.items():
         if isinstance(value, np.ndarray):
