@@ -231,3 +231,43 @@ def test_a_model_without_weights_is_refused_before_anything_is_read(tmp_path: Pa
             siglip.TOWER,
             numpy_ops.BACKEND,
         )
+
+
+class FullBackend(numpy_ops.NumpyBackend):
+    """A device whose memory ends after a few weights."""
+
+    def ops(self, compute_dtype: str) -> Any:  # noqa: ANN401
+        """As MLX and torch tell of it."""
+        loaded: list[Tensor] = []
+
+        class FullOps(numpy_ops.NumpyOps):
+            def load(self, tensor: Tensor) -> NDArray[np.float32]:
+                loaded.append(tensor)
+                if len(loaded) > 5:
+                    raise RuntimeError("[malloc] Unable to allocate 10 bytes")
+                return super().load(tensor)
+
+        assert compute_dtype == "F32"
+        return FullOps()
+
+
+def test_weights_that_do_not_fit_end_the_run_and_not_one_picture_after_the_other(
+    tiny_siglip: Path, pictures: list[Pixels]
+) -> None:
+    encoder = load(tiny_siglip, FullBackend())
+    for _ in range(2):
+        with pytest.raises(ModelError, match="not enough memory for its weights"):
+            encoder.encode(pictures[:2])
+
+
+def test_a_weight_that_does_not_fit_is_named(
+    tiny_siglip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(place: weights.TensorRange) -> memoryview:
+        raise MemoryError(place.size_bytes)
+
+    monkeypatch.setattr("vcache_cli.checkpoint.folder.read_tensor", full)
+    with pytest.raises(
+        ModelError, match=r"model\.safetensors: not enough memory for `vision_model"
+    ):
+        load(tiny_siglip)

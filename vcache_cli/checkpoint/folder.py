@@ -56,14 +56,21 @@ class Checkpoint:
             raise ModelError(f"{self.folder}: expected a tensor `{name}`, found no such tensor")
         if place.missing:
             raise missing_weights([(name, place)])
-        if place.packed is not None:
-            return dequantised(place, place.packed)
-        if place.dtype not in ITEMSIZE_BYTES:
+        if place.packed is None and place.dtype not in ITEMSIZE_BYTES:
             raise ModelError(
                 f"{self.folder}: expected `{name}` as one of {', '.join(sorted(ITEMSIZE_BYTES))}, "
                 f"found {place.dtype}"
             )
-        return Tensor(place.dtype, place.shape, read_tensor(place))
+        try:
+            if place.packed is not None:
+                return dequantised(place, place.packed)
+            return Tensor(place.dtype, place.shape, read_tensor(place))
+        except MemoryError as error:
+            raise ModelError(
+                f"{place.path}: not enough memory for `{name}`, {list(place.shape)} in "
+                f"{place.dtype}",
+                hint="run it on a machine with more memory",
+            ) from error
 
 
 def open_checkpoint(model: str) -> Checkpoint:

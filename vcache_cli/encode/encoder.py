@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vcache_cli.encode.exhaustion import as_memory_error
 from vcache_cli.encode.weights import TowerWeights
 from vcache_cli.errors import EncodeError, ModelError
 from vcache_cli.items import Features
@@ -158,11 +159,26 @@ class TowerEncoder:
         return features
 
     def _loaded(self) -> dict[str, Array]:
-        """The weights in the backend's arrays, made at first use by the thread that computes."""
+        """The weights in the backend's arrays, made at first use by the thread that computes.
+
+        Raises:
+            ModelError: they cannot be read, or do not fit into memory: no batch is small enough.
+        """
         with self._loading:
             if self._arrays is None:
-                self._arrays = {name: self.ops.load(each) for name, each in self.weights.take()}
+                self._arrays = self._load()
         return self._arrays
+
+    def _load(self) -> dict[str, Array]:
+        try:
+            with as_memory_error():
+                return {name: self.ops.load(each) for name, each in self.weights.take()}
+        except MemoryError as error:
+            raise ModelError(
+                f"tower `{self.tower.name}`: not enough memory for its weights on "
+                f"{self.device['device']}",
+                hint="compute in bfloat16 where the backend can, or on a machine with more memory",
+            ) from error
 
 
 def _check_tokens(batch: Sequence[Pixels], features: Sequence[Features]) -> None:

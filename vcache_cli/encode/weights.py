@@ -107,13 +107,14 @@ class TowerWeights:
                 yield name, _transposed(tensor, self._plan.axes.get(name))
 
     def _taken(self) -> Iterator[tuple[str, Tensor]]:
-        if self._held is None:
+        held, self._held = self._held, None
+        if held is None:
             hasher = _Hasher()
             yield from self._read(hasher)
             self._check_known(hasher.finish(self._plan))
             return
-        while self._held:
-            yield self._held.popitem()
+        while held:
+            yield held.popitem()
 
     def _check_known(self, found: str) -> None:
         """No entry is ever named after weights that did not make it."""
