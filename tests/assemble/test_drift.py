@@ -46,6 +46,13 @@ def test_each_part_of_a_recipe_has_its_reason() -> None:
     assert list(recipe_differences(RECIPE, several)) == ["weights", "processor", "revision"]
 
 
+def test_settings_that_differ_are_named_and_not_all_of_many() -> None:
+    settings = dict.fromkeys("abcde", 1)
+    told = recipe_differences(RECIPE | {"settings": settings}, RECIPE | {"settings": {"e": 1}})
+    shown = [f"{name} none, now 1" for name in "abc"]
+    assert told == {"processor": [*shown, "1 more of the settings"]}
+
+
 def test_versions_that_one_side_lacks_differ_too() -> None:
     told = version_differences({"numpy": "2", "mlx": "1"}, {"numpy": "2", "pillow": "11"})
     assert told == ["mlx none, now 1", "pillow 11, now none"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.assemble.corpora import corpus_of
 from vcache_cli import WarmOptions, warm
-from vcache_cli.assemble import WarmPlan, check_corpus, plan_warm
+from vcache_cli.assemble import WarmPlan, check_corpus, create_root, plan_warm
 from vcache_cli.errors import ModelError, NotAStoreError, UsageError
 from vcache_cli.outcome import Status
 
@@ -71,6 +71,19 @@ def test_another_recipe_misses(media: Path, tiny_siglip: Path, store: Path) -> N
     report = check_corpus(corpus_of(picture), store=store, model=str(tiny_siglip), options=other)
     assert (report.warm, report.cold) == (0, 1)
     assert _plan(store, tiny_siglip, picture, options=other).to_do == 1
+    [told] = [item["reason"] for item in report.cold_items]
+    assert told.endswith("one is there with stored_dtype BF16, not F32")
+
+
+def test_a_store_of_another_target_is_not_asked(
+    media: Path, tiny_siglip: Path, store: Path
+) -> None:
+    corpus = corpus_of(media / "hills.jpg")
+    create_root(store, target="omlx")
+    for ask in (check_corpus, plan_warm):
+        with pytest.raises(UsageError, match="is a store of target `omlx`, not `na") as caught:
+            ask(corpus, store=store, model=str(tiny_siglip), options=OPTIONS)
+        assert caught.value.hint == "say `--target omlx`, or name another --store"
 
 
 def test_a_check_needs_a_store_and_a_model(media: Path, tiny_siglip: Path, store: Path) -> None:

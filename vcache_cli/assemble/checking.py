@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vcache_cli.assemble.lookup import look_up
 from vcache_cli.assemble.misses import Misses
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
-from vcache_cli.assemble.stores import open_root
+from vcache_cli.assemble.stores import open_root, refuse_other_target
 from vcache_cli.assemble.targets import store_options
 from vcache_cli.pipeline import CheckReport
 from vcache_cli.store.index import open_index
@@ -28,11 +28,13 @@ def check_corpus(source: Source, *, store: Path, model: str, options: WarmOption
 
     Raises:
         NotAStoreError: there is no store.
+        UsageError: it is of another target.
         ModelError, UsageError: see `open_warm`.
     """
     loaded = load_recipe(model, options)
     report = CheckReport()
     root = open_root(store)
+    refuse_other_target(root.path, root.meta, loaded.target.name)
     with open_index(root) as index:
         why = Misses(root, index, loaded.recipe.as_json(), _other_model(root, loaded))
         for outcome in look_up(source, loaded, options, (index, Presence(root))):

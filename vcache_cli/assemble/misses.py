@@ -23,6 +23,8 @@ __all__ = ["Misses"]
 _MAX_READ: Final = 1_000
 """Misses that are looked into: a report lists no more."""
 
+_FLAGS: Final = ("output", "compute_dtype", "stored_dtype")
+
 
 @dataclass(slots=True)
 class Misses:
@@ -55,7 +57,11 @@ class Misses:
             for key in self.index.keys_of(file.absolute_path):
                 recipe = self._recipe(key)
                 if recipe:
-                    yield [*_options(self.recipe, recipe), *_others(self.recipe, recipe)]
+                    yield [
+                        *_options(self.recipe, recipe),
+                        *_asked(self.recipe, recipe),
+                        *_others(self.recipe, recipe),
+                    ]
 
     def _recipe(self, key: str) -> Mapping[str, Any]:
         """Of an entry; empty where it is gone, damaged, or says nothing."""
@@ -75,6 +81,18 @@ def _options(asked: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[str
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):
             yield f"{name} {found.get(name)!r:.200}, not {wanted.get(name)!r:.200}"
+
+
+def _asked(asked: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[str]:
+    """What flags decide: the stage, the encoder's output, and the number types."""
+    if (stage := there.get("stage")) != asked.get("stage"):
+        yield f"stage {stage!s:.40}, not {asked.get('stage')}"
+    wanted, found = (recipe.get("encoder") for recipe in (asked, there))
+    if not isinstance(wanted, dict) or not isinstance(found, dict):
+        return
+    for name in _FLAGS:
+        if wanted.get(name) != found.get(name):
+            yield f"{name} {found.get(name)!s:.40}, not {wanted.get(name)}"
 
 
 def _others(asked: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, Known, look_up, open_known
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
-from vcache_cli.assemble.stores import open_root
+from vcache_cli.assemble.stores import open_root, refuse_other_target
 from vcache_cli.assemble.targets import store_options
 from vcache_cli.errors import NotAStoreError
 from vcache_cli.items import Features
@@ -106,6 +106,7 @@ def _known(store: Path, loaded: LoadedRecipe, held: ExitStack) -> Known:
         meta = open_root(store).meta
     except NotAStoreError:
         return NOTHING_KNOWN
+    refuse_other_target(store.absolute(), meta, loaded.target.name)
     if meta.target_options:
         refuse_others(store, meta, store_options(loaded.target, loaded.recipe))
     return held.enter_context(open_known(store))

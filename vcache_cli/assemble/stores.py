@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.protocols import Target
 
-__all__ = ["create_root", "open_budget", "open_root"]
+__all__ = ["create_root", "open_budget", "open_root", "refuse_other_target"]
 
 
 def open_root(path: str | os.PathLike[str], *, target: str | None = None) -> StoreRoot:
@@ -59,9 +59,22 @@ def open_root(path: str | os.PathLike[str], *, target: str | None = None) -> Sto
         if recognised is None:
             raise
         return recognised
-    if target not in {None, meta.target}:
-        raise UsageError(f"{folder} is a store of target `{meta.target}`, not `{target}`")
+    if target is not None:
+        refuse_other_target(folder, meta, target)
     return StoreRoot(folder, load_target(meta.target).layout, meta)
+
+
+def refuse_other_target(path: Path, meta: StoreMeta, target: str) -> None:
+    """Keep `target` away from the store at `path`, which says `meta`.
+
+    Raises:
+        UsageError: it is of another target.
+    """
+    if meta.target != target:
+        raise UsageError(
+            f"{path} is a store of target `{meta.target}`, not `{target}`",
+            hint=f"say `--target {meta.target}`, or name another --store",
+        )
 
 
 def _believed_meta(folder: Path) -> StoreMeta:
@@ -125,7 +138,7 @@ def _refuse_others(folder: Path, target: str) -> None:
     if found and target not in found:
         raise UsageError(
             f"{folder} looks like a store of target `{found[0]}`, not of `{target}`",
-            hint="use another --store for another target",
+            hint=f"say `--target {found[0]}`, or name another --store",
         )
 
 

@@ -97,7 +97,7 @@ def _agreed(path: str | os.PathLike[str], wanted: StoreMeta) -> StoreMeta:
     if found.target != wanted.target:
         raise UsageError(
             f"{os.fspath(path)} is a store of target `{found.target}`, not `{wanted.target}`",
-            hint="use another --store for another target",
+            hint=f"say `--target {found.target}`, or name another --store",
         )
     if wanted.target_options and not found.target_options:
         found = _completed(path, found, wanted)
