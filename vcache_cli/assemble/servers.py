@@ -23,8 +23,8 @@ __all__ = ["MLX_VLM", "choose_family", "encode_by_server", "open_server"]
 MLX_VLM: Final = "mlx-vlm"
 """As a backend: mlx-vlm's own models compute."""
 _ELSE: Final = (
-    "mlx-vlm's own code may know it: install the extra `vcache-cli[mlx-vlm]`, and leave "
-    "`--backend` away"
+    "if it takes pictures at all, mlx-vlm's own code may know it: install the extra "
+    "`vcache-cli[mlx-vlm]`, and leave `--backend` away"
 )
 _REVISION: Final = 1
 """Bumped by any change of ours that changes the features that are taken from mlx-vlm."""

@@ -119,6 +119,8 @@ def _fix(name: str) -> str:
         return "pip install 'vcache-cli[cpu]', or [cuda12] or [cuda13]; the other backends work"
     if name in {"mlx", "numpy"}:
         return f"pip install --upgrade --force-reinstall {name}"
+    if name == "torch":
+        return "pip install 'vcache-cli[torch]', or do without: the other backends work"
     return f"update or remove the package that brings it, or leave --backend {name} alone"
 
 

@@ -44,6 +44,8 @@ _CODE_FILES: Final = (
     "tokenizer_config.json",
     "video_preprocessor_config.json",
 )
+_MAX_WORDS: Final = 200
+"""Characters of mlx-vlm's own message that are told."""
 _REWRITTEN: Final = "F8_E8M0"
 _NOT_VISION: Final = frozenset({"language_model", "lm_head", "text_model", "text", "mtp"})
 _AUDIO: Final = ("audio", "speech", "sound", "talker", "code2wav")
@@ -138,9 +140,16 @@ def load_model(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -> Lo
         model, processor = load(os.fspath(checkpoint.folder), lazy=True, **options)
     except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise ModelError(
-            f"{checkpoint.folder}: mlx-vlm {version} cannot load it: {error}"
+            f"{checkpoint.folder}: mlx-vlm {version} cannot load it: {_first_words(error)}",
+            hint="give the whole checkpoint, language model included, as mlx-vlm's server takes it",
         ) from error
     return LoadedModel(model, processor, fingerprint(model))
+
+
+def _first_words(error: Exception) -> str:
+    """What mlx-vlm says, on one line, without the lists and recipes that follow."""
+    told = " ".join(str(error).split()) or type(error).__name__
+    return told if len(told) <= _MAX_WORDS else f"{told[:_MAX_WORDS]} ..."
 
 
 def _refuse_rewriting(checkpoint: Checkpoint) -> None:
