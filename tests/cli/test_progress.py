@@ -6,6 +6,7 @@ import io
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -164,8 +165,9 @@ def test_without_a_signal_nothing_was_interrupted() -> None:
     assert interrupts.error is None
 
 
-def test_events_that_cannot_be_written_are_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="--events"), open_events("/nonexistent/file"):
+def test_events_that_cannot_be_written_are_a_usage_error(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent" / "file")
+    with pytest.raises(UsageError, match="--events"), open_events(absent):
         pass
 
 

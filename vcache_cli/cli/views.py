@@ -55,9 +55,12 @@ def _run_file(document: Mapping[str, Any]) -> str:
     return f"{document['store']}/.vcache/runs/{document['run']}.jsonl"
 
 
+_NOUNS: Final = {"log_line": "unreadable log line", "video": "video"}
+
+
 def _skipped(kind: str, number: int) -> str:
-    if kind == "video":
-        return count(number, kind)
+    if kind in _NOUNS:
+        return count(number, _NOUNS[kind])
     return f"{number:,} {kind.replace('_', ' ')}"
 
 
@@ -89,6 +92,8 @@ def plan_view(document: Mapping[str, Any]) -> Sequence[Block]:
 def check_view(document: Mapping[str, Any]) -> Sequence[Block]:
     """A check: coverage, and what would miss."""
     facts = [(name, f"{document[name]:,}") for name in ("items", "warm", "cold", "unreadable")]
+    if document["skipped"]:
+        facts.append(("skipped", f"{document['skipped']:,}"))
     facts.append(("coverage", percent(document["coverage"])))
     cold = [f"{item['source']}: {item['reason']}" for item in document["cold_items"][:20]]
     more = document["cold"] + document["unreadable"] - len(cold)

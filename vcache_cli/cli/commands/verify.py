@@ -56,10 +56,21 @@ def verify(
     max_duration: Annotated[
         str | None,
         opt.option(
-            "--max-duration", metavar="AGE", about="Stop after this long; the next one goes on."
+            "--max-duration",
+            metavar="AGE",
+            about="Stop after this long; the next run goes on from there.",
         ),
     ] = None,
-    model: opt.ModelOption = None,
+    model: Annotated[
+        str | None,
+        opt.option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            about="Level recompute: the model that the entries were warmed with; else VCACHE_MODEL"
+            " or a settings file.",
+        ),
+    ] = None,
     backend: opt.BackendOption = None,
     repair: Annotated[
         bool, opt.option("--repair", about="Move damaged entries to quarantine.")
