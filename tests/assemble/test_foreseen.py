@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 from tests.assemble.corpora import corpus_of
 from vcache_cli import WarmOptions, warm
 from vcache_cli.assemble import check_corpus, load_recipe, plan_warm
+from vcache_cli.checkpoint import TensorRange
 from vcache_cli.items import Stage
 from vcache_cli.media import PillowDecoder
 from vcache_cli.outcome import Status
@@ -103,3 +105,24 @@ def test_features_are_foretold_by_tokens(media: Path, tiny_siglip: Path, tmp_pat
     plan = plan_warm(corpus_of(picture), store=store, model=str(tiny_siglip), options=WarmOptions())
     [outcome] = warm([str(picture)], store=store, model=tiny_siglip)
     assert plan.bytes_to_write == pytest.approx(outcome.bytes_written, rel=0.05)
+
+
+def test_a_plan_and_a_check_read_no_weights_that_are_known(
+    media: Path, tiny_siglip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time_ns() + 3600 * 10**9  # what was just written is settled
+    monkeypatch.setattr("vcache_cli.encode.fingerprints.time.time_ns", lambda: now)
+    store, model, options = tmp_path / "s", str(tiny_siglip), WarmOptions()
+    list(warm([str(media / "hills.jpg")], store=store, model=model))
+
+    def refuse(place: TensorRange) -> memoryview:
+        pytest.fail(f"read {place}")
+
+    monkeypatch.setattr("vcache_cli.checkpoint.folder.read_tensor", refuse)
+    plan = plan_warm(corpus_of(media), store=store, model=model, options=options)
+    assert 0 < plan.present < plan.to_do
+    assert plan.bytes_to_write > 0
+    assert (
+        check_corpus(corpus_of(media), store=store, model=model, options=options).warm
+        == plan.present
+    )

@@ -90,6 +90,13 @@ def test_no_memory_for_one_item_is_that_item_s_failure() -> None:
     assert written.failed.failure.stage == "encode"
 
 
+def test_what_waits_to_be_written_holds_no_pixels() -> None:
+    """A hundred megabytes of patches become one of features."""
+    (written,) = encode(FakeEncoder(), MemoryStore())([prepared(1)])
+    assert written.entry
+    assert written.prepared.pixels == ()
+
+
 def test_an_error_that_is_no_item_s_fault_is_not_swallowed() -> None:
     class BrokenEncoder(FakeEncoder):
         def encode(self, batch: Sequence[Pixels]) -> list[Features]:

@@ -171,7 +171,8 @@ class EncodeBatch:
         )
         tensors = self._tensors(value)
         entry = Entry(prepared.key, recipe.stage, tensors, provenance, prepared.metadata)
-        written = Written(prepared, entry, submitted_at=time.perf_counter())
+        bare = replace(prepared, pixels=())  # what waits for the disk needs no pixels
+        written = Written(bare, entry, submitted_at=time.perf_counter())
         future = self.submit(entry)
         future.add_done_callback(lambda _: written.ended_at.append(time.perf_counter()))
         return replace(written, future=future)
