@@ -200,3 +200,11 @@ def test_a_current_folder_that_is_gone_is_told(vcache: Vcache, tmp_path: Path) -
         os.chdir(before)
     assert shown.code == 2
     assert shown.err.startswith("error: the current folder was removed\n")
+
+
+def test_a_server_is_not_started_for_a_model_folder_that_is_absent(
+    vcache: Vcache, tmp_path: Path
+) -> None:
+    shown = vcache("serve-mlx-vlm", "--model", str(tmp_path / "absent"))
+    assert shown.code == 15
+    assert "expected a model folder, found nothing there\nhint: give a folder" in shown.err

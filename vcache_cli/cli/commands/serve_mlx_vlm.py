@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["serve_mlx_vlm"]
 
+_PATHS = ("/", "./", "../", "~/")
+
 
 def serve_mlx_vlm(
     arguments: Annotated[
@@ -41,9 +43,12 @@ def serve_mlx_vlm(
     written. The server listens on this machine alone unless `--host` follows `--`. Where it fails,
     the exit code is the server's own.
     """
+    from vcache_cli.checkpoint import open_checkpoint
     from vcache_cli.integrations.mlx_vlm_server import serve
 
     settings = opt.settings_for(store=store, model=model)
+    if settings.model and settings.model.startswith(_PATHS):  # names are the server's to find
+        open_checkpoint(settings.model)
     output = Output(json=False, quiet=quiet)
     preload = ["--model", settings.model] if settings.model else []
 
