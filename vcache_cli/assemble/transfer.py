@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from vcache_cli.assemble.stores import create_root, open_budget, open_root
 from vcache_cli.assemble.targets import load_target
-from vcache_cli.errors import RefusedError, UsageError, VcacheError
+from vcache_cli.errors import NotAStoreError, RefusedError, UsageError, VcacheError
 from vcache_cli.items import display_path
 from vcache_cli.protocols import Bounded
-from vcache_cli.store import DiskStore
+from vcache_cli.store import DiskStore, read_meta
 from vcache_cli.store.archive_parts import Origin
 from vcache_cli.store.archive_reader import ArchiveReader, ByteSource
 from vcache_cli.store.create import refuse_others
@@ -122,16 +122,13 @@ def _copy(source: StoreRoot, intake: Intake, result: IntakeResult) -> None:
             intake.put(key, file, data, standing)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _taking(
     store: Path, origin: Origin, options: WarmOptions
 ) -> Iterator[tuple[StoreRoot, Intake, IntakeResult]]:
     """The store, open to be filled; what was put is durable at the end."""
     started = time.monotonic()
-    try:
-        root = create_root(store, target=origin.target, options=origin.target_options)
-    except UsageError as error:  # what comes from elsewhere is not what the user typed
-        raise RefusedError(error.message, hint=error.hint) from error
+    root = _destination(store, origin)
     target = load_target(origin.target)
     result = IntakeResult(origin.target)
     with DiskStore(root, mode="w") as held:
@@ -145,6 +142,18 @@ def _taking(
     if result.written_bytes and isinstance(target, Bounded):
         result.note = target.note
     result.seconds = time.monotonic() - started
+
+
+def _destination(store: Path, origin: Origin) -> StoreRoot:
+    """The store, made where there is none. One that is there is not told whose it is."""
+    with contextlib.suppress(NotAStoreError):
+        meta = read_meta(store)
+        if meta.target == origin.target:
+            refuse_others(store, meta, origin.target_options)
+    try:
+        return create_root(store, target=origin.target, options=origin.target_options)
+    except UsageError as error:  # what comes from elsewhere is not what the user typed
+        raise RefusedError(error.message, hint=error.hint) from error
 
 
 class _Order:
