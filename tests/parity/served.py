@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from tests.parity.fixtures import Fixtures, differing
+from tests.parity.omlx import omlx_picture
 from tests.parity.tally import Tally
 from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.errors import EncodeError
 from vcache_cli.items import Frames, Pixels
-from vcache_cli.preprocess.profiles import MLX_VLM_0_7, TRANSFORMERS_PIL_5
+from vcache_cli.preprocess.profiles import MLX_VLM_0_7, OMLX, TRANSFORMERS_PIL_5
 from vcache_cli.profile import Profile
 from vcache_cli.protocols import Family, Preprocessor
 
@@ -25,10 +26,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL import Image
 
-__all__ = ["PROFILES", "Server", "compare_pictures", "compare_request", "model_folder", "ours"]
+__all__ = [
+    "ALL_PROFILES",
+    "PROFILES",
+    "Server",
+    "compare_pictures",
+    "compare_request",
+    "model_folder",
+    "ours",
+]
 
 MARKS = ("<image>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "<boi>", "<eoi>")
 PROFILES = {each.name: each for each in (TRANSFORMERS_PIL_5, MLX_VLM_0_7)}
+"""Whose processors are installed."""
+ALL_PROFILES = PROFILES | {OMLX.name: OMLX}
+"""And oMLX, which takes those of mlx-vlm on pictures of its own loader."""
 LOADERS = {"transformers": "transformers.image_utils", "mlx-vlm": "mlx_vlm.utils"}
 
 
@@ -43,10 +55,12 @@ class Server:
     image_token: str
     """What stands there for each of its tokens."""
 
-    def load(self, path: Path) -> Image.Image:
+    def load(self, fixtures: Fixtures, name: str) -> Image.Image:
         """The picture as the server's loader gives it."""
+        if self.profile.max_side is not None:
+            return omlx_picture(fixtures.files[name].read_bytes(), self.profile.max_side)
         loader = import_module(LOADERS[self.profile.processors])
-        picture: Image.Image = loader.load_image(str(path))
+        picture: Image.Image = loader.load_image(str(fixtures.files[name]))
         return picture
 
     def outputs(self, pictures: Sequence[Image.Image]) -> dict[str, NDArray[Any]]:
@@ -108,7 +122,7 @@ def compare_pictures(
     tally, family = counts
     wrong: dict[str, object] = {}
     for name, frames in list(fixtures.frames(server.profile).items())[::step]:
-        picture = server.load(fixtures.files[name])
+        picture = server.load(fixtures, name)
         try:
             theirs = server.outputs([picture])
         except ValueError:  # a side of the target is 0
@@ -138,7 +152,7 @@ def compare_request(
     names = ("640x480.png", "55x57.png", "333x777.png", "trns-rgb.png", "14x14.png")
     frames = [fixtures.frames(server.profile)[name] for name in names]
     pixels = [prepare(each) for each in frames]
-    theirs = server.outputs([server.load(fixtures.files[name]) for name in names])
+    theirs = server.outputs([server.load(fixtures, name) for name in names])
     place = (server.profile.name, family, "request")
     bad = _unequal(prepare, pixels, theirs, place, tally)
     if sum(each.num_tokens for each in pixels) != server.num_tokens(theirs):

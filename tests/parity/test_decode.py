@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -16,6 +15,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from tests.parity.fixtures import Fixtures, differing, exif_saying, noise
+from tests.parity.omlx import omlx_picture
 from tests.parity.tally import Tally
 from vcache_cli.errors import ItemError
 from vcache_cli.media import PillowDecoder
@@ -101,22 +101,6 @@ def test_broken_metadata_is_treated_as_the_loader_treats_it(
     tally.add(profile.name, FAMILY, name, differing=count, values=theirs.size)
     assert count == 0
     assert decoder.measure(data) == (frames.width, frames.height)
-
-
-def omlx_picture(data: bytes, max_side: int) -> Image.Image:
-    """What oMLX hashes, as its rule is described: bring down, then turn, then RGB."""
-    image: Image.Image = Image.open(BytesIO(data))
-    width, height = image.size
-    if max_side and (width > max_side or height > max_side):
-        scale = max_side / max(width, height)
-        wanted = (max(1, math.floor(width * scale)), max(1, math.floor(height * scale)))
-        image.draft(None, wanted)
-        if image.mode == "1":
-            image = image.convert("L")
-        elif image.mode not in {"L", "RGB"}:
-            image = image.convert("RGB")
-        image.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
-    return ImageOps.exif_transpose(image).convert("RGB")
 
 
 def omlx_hash(picture: Image.Image) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.parity.fixtures import Fixtures
 from tests.parity.served import (
+    ALL_PROFILES,
     PROFILES,
     Server,
     compare_pictures,
@@ -100,9 +101,9 @@ def make(folder: Path, variant: str, profile: str) -> tuple[Server, Path]:
         preprocessor_config=found,
         processor_config={"image_seq_length": pooled**2, "processor_class": "Gemma3Processor"},
     )
-    module = pytest.importorskip(PROCESSORS[PROFILES[profile].processors], exc_type=ImportError)
+    module = pytest.importorskip(PROCESSORS[ALL_PROFILES[profile].processors], exc_type=ImportError)
     processor = module.Gemma3Processor.from_pretrained(folder)
-    return Server(PROFILES[profile], processor, "<boi>", "<image>"), folder
+    return Server(ALL_PROFILES[profile], processor, "<boi>", "<image>"), folder
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -116,8 +117,8 @@ def test_pixels_and_tokens_equal_those_of_the_processor(
     assert compare_pictures(server, prepare, fixtures, (tally, "gemma3"), step=step) == {}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("variant", ["fast-bicubic-int", "pan-and-scan"])
+@pytest.mark.parametrize("profile", ALL_PROFILES)
+@pytest.mark.parametrize("variant", ["published", "fast-bicubic-int", "pan-and-scan"])
 def test_a_request_equals_that_of_the_processor(
     variant: str, profile: str, tmp_path: Path, fixtures: Fixtures, tally: Tally
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.parity.fixtures import Fixtures
 from tests.parity.served import (
+    ALL_PROFILES,
     PROFILES,
     Server,
     compare_pictures,
@@ -107,9 +108,9 @@ def make(folder: Path, variant: str, profile: str) -> tuple[Server, Path]:
         }
         | rule,
     )
-    module = pytest.importorskip(PROCESSORS[PROFILES[profile].processors], exc_type=ImportError)
+    module = pytest.importorskip(PROCESSORS[ALL_PROFILES[profile].processors], exc_type=ImportError)
     processor = module.LlavaProcessor.from_pretrained(folder)
-    return Server(PROFILES[profile], processor, "<image>", "<image>"), folder
+    return Server(ALL_PROFILES[profile], processor, "<image>", "<image>"), folder
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -123,7 +124,7 @@ def test_pixels_and_tokens_equal_those_of_the_processor(
     assert compare_pictures(server, prepare, fixtures, (tally, "llava"), step=step) == {}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", ALL_PROFILES)
 @pytest.mark.parametrize("variant", ["published", "siglip-full", "own-padded"])
 def test_a_request_equals_that_of_the_processor(
     variant: str, profile: str, tmp_path: Path, fixtures: Fixtures, tally: Tally

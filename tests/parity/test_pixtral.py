@@ -14,6 +14,7 @@ import pytest
 
 from tests.parity.fixtures import Fixtures
 from tests.parity.served import (
+    ALL_PROFILES,
     PROFILES,
     Server,
     compare_pictures,
@@ -163,15 +164,15 @@ def make(folder: Path, variant: str, profile: str) -> tuple[Server, Path]:
         preprocessor_config=found.image,
         processor_config=found.processor,
     )
-    if PROFILES[profile].processors == "transformers":
+    if ALL_PROFILES[profile].processors == "transformers":
         return Server(
-            PROFILES[profile], WithoutTorch(folder, found.processor), "[IMG]", "[IMG]"
+            ALL_PROFILES[profile], WithoutTorch(folder, found.processor), "[IMG]", "[IMG]"
         ), folder
     name = {"pixtral": "Pixtral", "mistral3": "Mistral3"}[found.family.name]
     module = f"mlx_vlm.models.{found.family.name}.processing_{found.family.name}"
     loaded = pytest.importorskip(module, exc_type=ImportError)
     processor = getattr(loaded, f"{name}Processor").from_pretrained(folder)
-    return Server(PROFILES[profile], processor, "[IMG]", "[IMG]"), folder
+    return Server(ALL_PROFILES[profile], processor, "[IMG]", "[IMG]"), folder
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -186,7 +187,7 @@ def test_pixels_and_tokens_equal_those_of_the_processor(
     assert compare_pictures(server, prepare, fixtures, (tally, family.name), step=step) == {}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", ALL_PROFILES)
 @pytest.mark.parametrize("variant", ["published", "small-3.1"])
 def test_a_request_equals_that_of_the_processor(
     variant: str, profile: str, tmp_path: Path, fixtures: Fixtures, tally: Tally
