@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["ThreadEngine"]
+__all__ = ["ThreadEngine", "ThreadSession"]
 
 In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-class _ThreadSession(Generic[In, Out]):
+class ThreadSession(Generic[In, Out]):
     """Work under way on a thread pool."""
 
     def __init__(self, pool: ThreadPoolExecutor, work: Callable[[In], Out], depth: int) -> None:
@@ -63,10 +63,10 @@ class ThreadEngine:
     ahead: int = 2
 
     @contextmanager
-    def session(self, work: Callable[[In], Out]) -> Iterator[_ThreadSession[In, Out]]:
+    def session(self, work: Callable[[In], Out]) -> Iterator[ThreadSession[In, Out]]:
         """Start the threads; on leaving, what has not started is dropped and the rest awaited."""
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="vcache")
         try:
-            yield _ThreadSession(pool, work, self.workers + self.ahead)
+            yield ThreadSession(pool, work, self.workers + self.ahead)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
