@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LostPlaceError", "in_turn", "with_seeks"]
 
-_SEEK_FRAMES: Final = 4
+_SEEK_FRAMES: Final = 16
 """What a seek costs, in frames decoded: buffers are dropped and filled again."""
 
 

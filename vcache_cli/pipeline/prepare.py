@@ -31,8 +31,8 @@ NOT_MEDIA: Final = Failure(
 VIDEO_SKIPPED: Final = Failure(
     stage="digest",
     kind="video",
-    message="this model, or this target, takes no videos here",
-    hint="extract frames as images",
+    message="videos are not warmed yet",
+    hint="extract frames as images; this model, or this target, takes no videos here",
 )
 
 NOT_STORED: Final = Failure(
