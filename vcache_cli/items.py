@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,11 +57,12 @@ def display_path(path: str) -> str:
     >>> display_path("caf\udce9")
     'caf\\xe9'
     """
+    if path.isascii():
+        return path
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-@dataclass(frozen=True, slots=True)
-class FileStat:
+class FileStat(NamedTuple):
     """What tells an unchanged file without opening it."""
 
     size_bytes: int

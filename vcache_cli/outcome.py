@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from enum import StrEnum
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -103,3 +105,17 @@ class Outcome:
         if self.notices:
             value["warnings"] = [{"kind": n.kind, "message": n.message} for n in self.notices]
         return {name: part for name, part in value.items() if part is not None}
+
+    def as_line(self) -> str:
+        """`as_json` as compact JSON in one line of ASCII."""
+        key, digest, kind = self.key, self.source_sha256, self.kind
+        if self.status is not Status.PRESENT or self.notices or self.bytes_read or self.seconds:
+            return json.dumps(self.as_json(), separators=(",", ":"))
+        if key is None or digest is None or kind is None:
+            return json.dumps(self.as_json(), separators=(",", ":"))
+        # Spelled out: of a corpus that was warmed before, all lines are such.
+        return (
+            f'{{"source":{_quoted(self.item.source)},"status":"present",'
+            f'"source_sha256":{_quoted(digest)},"key":{_quoted(key)},'
+            f'"kind":"{kind}","bytes":{{"read":0,"written":0}},"seconds":{{}}}}'
+        )

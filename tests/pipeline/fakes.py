@@ -18,7 +18,7 @@ from vcache_cli.items import Features, FileStat, Frames, Kind, MediaItem, Pixels
 from vcache_cli.outcome import Failure, Outcome
 from vcache_cli.pipeline import PrepareItem, Triage, WarmParts, WarmPass
 from vcache_cli.pipeline.encoding import EncodeBatch
-from vcache_cli.protocols import Seen
+from vcache_cli.protocols import Recall, Seen
 from vcache_cli.recipe import EncoderRecipe, Recipe
 from vcache_cli.targets.native import NativeTarget
 
@@ -118,6 +118,11 @@ class MemoryStore:
     def contains(self, key: str) -> bool:
         return key in self.entries
 
+    def use(self, key: str) -> bool:
+        if key in self.entries:
+            self.touched.append(key)
+        return key in self.entries
+
     def submit(self, entry: Entry) -> Future[int]:
         return self.pool.submit(self._put, entry)
 
@@ -138,6 +143,17 @@ class MemoryLedger:
     added: list[str] = field(default_factory=list)
     sources: list[tuple[str, str]] = field(default_factory=list)
     commits: int = 0
+
+    def recall(
+        self, files: Sequence[tuple[str, FileStat]], context: str | None
+    ) -> list[Recall | None]:
+        found = [self.unchanged(path, stat) for path, stat in files]
+        return [
+            Recall(seen, self.known(seen.source_sha256, context) if context else None)
+            if seen
+            else None
+            for seen in found
+        ]
 
     def unchanged(self, path: str, stat: FileStat) -> Seen | None:
         return self.seen.get((path, stat))
@@ -182,7 +198,12 @@ class Rig:
         """A new pass."""
         target = NativeTarget()
         triage = Triage(
-            RECIPE, target, self.ledger, "context", self.store.contains, self.retry_errors
+            RECIPE,
+            target,
+            self.ledger,
+            "context",
+            self.store.use,
+            retry_errors=self.retry_errors,
         )
         prepare = PrepareItem(
             RECIPE, target, FakeDecoder(), FakePreprocessor(), self.store.contains, 1_000_000

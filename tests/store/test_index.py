@@ -68,8 +68,7 @@ def test_a_memo_is_found_before_and_after_it_is_written(root: StoreRoot) -> None
 
 @pytest.mark.parametrize("field", ["size_bytes", "mtime_ns", "ctime_ns", "inode", "device"])
 def test_a_changed_stat_is_not_unchanged(root: StoreRoot, field: str) -> None:
-    values = {name: getattr(STAT, name) for name in STAT.__slots__}
-    changed = FileStat(**{**values, field: values[field] - 1})
+    changed = STAT._replace(**{field: getattr(STAT, field) - 1})
     with open_index(root, mode="w") as index:
         index.remember_unchanged("/a", STAT, SEEN)
         assert index.unchanged("/a", changed) is None
@@ -183,7 +182,6 @@ def test_a_row_added_by_a_run_is_not_read_again(root: StoreRoot) -> None:
         index.add_entry(made, path.stat().st_size)
         added = next(index.rows())
         assert index.refresh().headers_read == 0
-        assert index.used_ns(made.key) == path.stat().st_mtime_ns
         os.utime(path, (NOW, NOW))
         assert index.refresh().headers_read == 1
         row = next(index.rows())

@@ -7,7 +7,7 @@ import pytest
 
 from tests.store.care import NOW, make_store
 from vcache_cli.errors import UsageError
-from vcache_cli.items import MediaItem
+from vcache_cli.items import Kind, MediaItem
 from vcache_cli.outcome import Failure, Outcome, Status
 from vcache_cli.store.meta import StoreRoot
 from vcache_cli.store.runs import RunLog, last_run, list_runs, live_keys, read_run, runs_dir
@@ -49,6 +49,21 @@ def test_a_run_is_live_while_its_process_holds_it(root: StoreRoot) -> None:
     ended = read_run(root, "last")
     assert (ended.live, ended.summary, ended.as_json()["complete"]) == (False, None, False)
     assert live_keys(root) == set()
+
+
+def test_lines_of_items_that_were_there_wait_for_others(root: StoreRoot) -> None:
+    present = Outcome(
+        MediaItem("/b"), Status.PRESENT, key="k2", source_sha256="ab" * 32, kind=Kind.IMAGE
+    )
+    with RunLog(root) as log:
+        for _ in range(300):
+            log.append(present)
+        run = read_run(root, log.run_id)
+        assert len(list(run.outcomes())) == 257
+        log.append(OUTCOMES[0])
+        assert len(list(run.outcomes())) == 301
+        log.append(present)
+    assert len(list(run.outcomes())) == 302
 
 
 def test_a_torn_last_line_is_left_out(root: StoreRoot) -> None:

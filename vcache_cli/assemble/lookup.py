@@ -12,14 +12,14 @@ from vcache_cli.store.index import open_index
 from vcache_cli.store.presence import Presence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.assemble.recipes import LoadedRecipe
     from vcache_cli.items import FileStat
     from vcache_cli.outcome import Failure, Outcome
-    from vcache_cli.protocols import Memo, Seen, Source
+    from vcache_cli.protocols import Memo, Recall, Seen, Source
 
 __all__ = ["NOTHING_KNOWN", "Known", "look_up", "open_known"]
 
@@ -29,6 +29,11 @@ Known = tuple["Memo", "Callable[[str], bool]"]
 
 class _NoMemo:
     """Where there is no store yet, nothing was learnt."""
+
+    def recall(
+        self, files: Sequence[tuple[str, FileStat]], context: str | None
+    ) -> list[Recall | None]:
+        return [None] * len(files)
 
     def unchanged(self, path: str, stat: FileStat) -> Seen | None:
         return None

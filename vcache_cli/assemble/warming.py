@@ -16,12 +16,20 @@ from vcache_cli.engines import ThreadEngine
 from vcache_cli.entry import Provenance
 from vcache_cli.errors import NothingToDoError, VcacheError
 from vcache_cli.outcome import Status
-from vcache_cli.pipeline import EncodeBatch, ErrorPolicy, WarmParts, WarmPass, WarmTotals
-from vcache_cli.protocols import Bounded
+from vcache_cli.pipeline import (
+    MOST_AHEAD,
+    EncodeBatch,
+    ErrorPolicy,
+    WarmParts,
+    WarmPass,
+    WarmTotals,
+)
+from vcache_cli.protocols import Bounded, Trickling
 from vcache_cli.store import DiskStore, StoreRoot
 from vcache_cli.store.index import Index, open_index
 from vcache_cli.store.presence import Presence
 from vcache_cli.store.runs import RunLog
+from vcache_cli.store.use import Use
 from vcache_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -179,6 +187,8 @@ class WarmRun:
         return WarmSummary(fields, note)
 
     def _check_policy(self) -> None:
+        if not self._totals.failed:
+            return
         try:
             self._policy.check(failed=self._totals.failed, done=self._totals.done)
         except VcacheError as error:
@@ -206,7 +216,9 @@ class WarmRun:
         )
         return WarmPass(
             WarmParts(
-                triage=make_triage(loaded, index, present, retry_errors=options.retry_errors),
+                triage=make_triage(
+                    loaded, index, Use(self._root, store.touch), retry_errors=options.retry_errors
+                ),
                 prepare=make_prepare(loaded, options, present),
                 encode=encode,
                 ledger=index,
@@ -214,8 +226,13 @@ class WarmRun:
                 workers=make_workers(options),
                 encoders=ThreadEngine(concurrency, ahead=1),
                 batch_size=options.batch_size or (default_batch if encoder else 1),
+                most_ahead=1 if _trickles(self._source) else MOST_AHEAD,
             )
         )
+
+
+def _trickles(source: Source) -> bool:
+    return isinstance(source, Trickling) and source.trickles
 
 
 def _provenance(loaded: LoadedRecipe) -> Provenance:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from vcache_cli.errors import UsageError, VcacheError
+from vcache_cli.protocols import Trickling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,11 @@ class Corpus:
     """Items given so far."""
     ended: bool = False
     """True once the last one was given."""
+
+    @property
+    def trickles(self) -> bool:
+        """See `protocols.Trickling`."""
+        return isinstance(self.source, Trickling) and self.source.trickles
 
     def items(self) -> Iterator[WarmItem]:
         """The items of the part, counted."""

@@ -31,6 +31,7 @@ __all__ = ["Containers", "is_container", "is_log", "reopened"]
 _ARCHIVES: Final = (".tar", ".zip", ".parquet")
 _LOGS: Final = (".jsonl", ".ndjson")
 _PACKED: Final = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst")
+_CONTAINERS: Final = (*_ARCHIVES, *_LOGS, *_PACKED)
 _HEAD_BYTES: Final = 512
 _PACKED_TAR: Final = Trouble(
     "packed_archive",
@@ -62,15 +63,17 @@ class Containers:
     exclude: Sequence[str] = ()
     """Globs of members that are left out."""
 
-    def opened(self, item: MediaItem) -> Iterator[WarmItem]:
+    def opened(self, item: MediaItem) -> Iterable[WarmItem]:
         """What is in `item`, or the item itself where it is no container.
 
         Damage is an item that only tells of it, after those that were found before it.
         """
         name = item.path.lower()
-        if item.stat is None or not name.endswith((*_ARCHIVES, *_LOGS, *_PACKED)):
-            yield item
-            return
+        if item.stat is None or not name.endswith(_CONTAINERS):
+            return (item,)
+        return self._opened(item, name)
+
+    def _opened(self, item: MediaItem, name: str) -> Iterator[WarmItem]:
         try:
             if is_log(name) and item.explicit:
                 yield from log_items(item.path, item.stat, self.rules)

@@ -65,6 +65,11 @@ class Sources:
     exclude: tuple[str, ...] = ()
     rules: LogRules = field(default_factory=LogRules)
 
+    @property
+    def trickles(self) -> bool:
+        """True where a list is read from a stream, which may be written as it is read."""
+        return any(_kind(spec) == "stdin" for spec in self.specs)
+
     def items(self) -> Iterator[WarmItem]:
         """Each item once per path; files of a folder by name, then its folders.
 

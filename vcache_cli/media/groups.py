@@ -11,6 +11,7 @@ from vcache_cli.errors import NothingToDoError, ReadError, UsageError
 from vcache_cli.items import FileStat, Group, MediaItem, display_path
 from vcache_cli.media.logs import LogRules, log_items
 from vcache_cli.media.requests import MAX_PICTURES, find_request
+from vcache_cli.protocols import Trickling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,6 +117,11 @@ class Joined:
     """Several sources, one after the other."""
 
     sources: tuple[Source, ...]
+
+    @property
+    def trickles(self) -> bool:
+        """True where one of them is fed while it is read."""
+        return any(isinstance(each, Trickling) and each.trickles for each in self.sources)
 
     def items(self) -> Iterator[WarmItem]:
         """The items of each, in turn."""

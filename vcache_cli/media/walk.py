@@ -36,9 +36,10 @@ def walk(top: str, *, exclude: Sequence[str] = ()) -> Iterator[MediaItem]:
             continue
         if folder != top and CACHE_TAG in files and is_tagged_cache(folder):
             continue
+        prefix = os.path.join(folder, "")
         for name in files:
-            yield _item(os.path.join(folder, name))
-        pending.extend(os.path.join(folder, name) for name in reversed(folders))
+            yield _item(prefix + name)
+        pending.extend(prefix + name for name in reversed(folders))
 
 
 def is_excluded(path: str, exclude: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vcache_cli.pipeline.check import CheckReport, check_items
 from vcache_cli.pipeline.encoding import EncodeBatch
 from vcache_cli.pipeline.ledger import Ledger
+from vcache_cli.pipeline.lookahead import MOST_AHEAD
 from vcache_cli.pipeline.policy import ErrorPolicy
 from vcache_cli.pipeline.prepare import NOT_STORED, Prepared, PrepareItem
 from vcache_cli.pipeline.summary import WarmTotals
@@ -12,6 +13,7 @@ from vcache_cli.pipeline.triage import Triage
 from vcache_cli.pipeline.warm import WarmParts, WarmPass
 
 __all__ = [
+    "MOST_AHEAD",
     "NOT_STORED",
     "CheckReport",
     "EncodeBatch",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.outcome import Outcome, Status
+from vcache_cli.pipeline.lookahead import Lookahead
 from vcache_cli.pipeline.prepare import NOT_STORED
 from vcache_cli.pipeline.summary import MAX_LISTED
 
@@ -92,13 +93,13 @@ def check_items(
     `prepare` has `only_key` set, so that nothing is decoded which the key does not need.
     """
     with workers.session(prepare) as session:
-        for item in items:
-            early = triage(item)
-            if early:
-                yield early
-                continue
-            session.submit(item)
-            yield from _taken(session, wait=session.full)
+        for looked_up in Lookahead(triage).over(items):
+            for item, early in looked_up:
+                if early:
+                    yield early
+                    continue
+                session.submit(item)
+                yield from _taken(session, wait=session.full)
         while session.pending:
             yield from _taken(session, wait=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -13,6 +12,7 @@ from vcache_cli.outcome import Failure, Outcome, Status
 from vcache_cli.pipeline.copies import Copies
 from vcache_cli.pipeline.encoding import Batcher, EncodeBatch, Written
 from vcache_cli.pipeline.ledger import Ledger, Notebook
+from vcache_cli.pipeline.lookahead import MOST_AHEAD, Lookahead
 from vcache_cli.pipeline.prepare import Prepared, PrepareItem
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class WarmParts:
     """What a pass is made of; `assemble` chooses each."""
 
     triage: Triage
+    """Its `present` marks what it finds as used."""
     prepare: PrepareItem
     encode: EncodeBatch
     ledger: Ledger
@@ -43,6 +44,8 @@ class WarmParts:
     encoders: Engine
     """Runs `encode`, in as many threads as the encoder allows."""
     batch_size: int
+    most_ahead: int = MOST_AHEAD
+    """Items looked up at a time; 1 where the next one may be long in coming."""
 
 
 class WarmPass:
@@ -50,6 +53,7 @@ class WarmPass:
 
     def __init__(self, parts: WarmParts) -> None:
         self._parts = parts
+        self._lookahead = Lookahead(parts.triage, most=parts.most_ahead)
         self._batcher = Batcher(parts.batch_size, parts.encode.bucket)
         self._notebook = Notebook(
             parts.ledger,
@@ -61,8 +65,11 @@ class WarmPass:
         self._writing: deque[Written] = deque()
         self.error: VcacheError | None = None
         """What ended the run early: no space, no permission."""
-        self.discover_seconds = 0.0
+
+    @property
+    def discover_seconds(self) -> float:
         """Time spent waiting for the walk."""
+        return self._lookahead.discover_seconds
 
     def stop(self) -> None:
         """Take no further item; what is in flight is finished."""
@@ -80,25 +87,22 @@ class WarmPass:
             parts.workers.session(parts.prepare) as prepare,
             parts.encoders.session(parts.encode) as encode,
         ):
-            for item in self._until_stopped(items):
-                early = parts.triage(item)
-                if early:
-                    yield from self._told(early)
-                    continue
-                prepare.submit(item)
-                yield from self._move(prepare, encode, wait=prepare.full)
+            for item, early in self._looked_up(items):
+                if early is None:
+                    prepare.submit(item)
+                    yield from self._move(prepare, encode, wait=prepare.full)
+                elif told := self._settle_present(early):
+                    yield told
             yield from self._drain(prepare, encode)
         parts.ledger.commit()
 
-    def _until_stopped(self, items: Iterable[WarmItem]) -> Iterator[WarmItem]:
-        iterator = iter(items)
-        while not self._stopping.is_set():
-            started = time.perf_counter()
-            item = next(iterator, None)
-            self.discover_seconds += time.perf_counter() - started
-            if item is None:
-                return
-            yield item
+    def _looked_up(self, items: Iterable[WarmItem]) -> Iterator[tuple[WarmItem, Outcome | None]]:
+        """Each item, with its Outcome where no file of it need be opened, until `stop`."""
+        for chunk in self._lookahead.over(items):
+            for looked_up in chunk:
+                yield looked_up
+                if self._stopping.is_set():
+                    return
 
     def _move(
         self,
@@ -189,14 +193,17 @@ class WarmPass:
 
     def _told(self, outcome: Outcome) -> Iterator[Outcome]:
         """The Outcome of an item that ended early: a copy is told from what was there before."""
-        if outcome.status is not Status.PRESENT or outcome.key is None:
-            yield outcome
-            return
-        settled = self._copies.settle(outcome)
-        if settled and settled.status is Status.PRESENT:
-            self._parts.touch(outcome.key)
+        settled = self._settle_present(outcome)
+        if settled and settled.status is Status.PRESENT and settled.key:
+            self._parts.touch(settled.key)
         if settled:
             yield settled
+
+    def _settle_present(self, outcome: Outcome) -> Outcome | None:
+        """None for a copy of what is in flight: its Outcome comes with that of the first."""
+        if outcome.status is not Status.PRESENT or outcome.key is None:
+            return outcome
+        return self._copies.settle(outcome)
 
     def _opened(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """Note what was learnt of items whose file was opened."""

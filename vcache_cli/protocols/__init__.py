@@ -15,6 +15,7 @@ from vcache_cli.protocols.capabilities import (
     LevelTarget,
     Numerics,
     Optioned,
+    Trickling,
 )
 from vcache_cli.protocols.care import Examiner, ServerFinding, ServerView, StoredFile
 from vcache_cli.protocols.clips import ClipDecoder, ClipFamily, ClipPreprocessor
@@ -32,6 +33,7 @@ from vcache_cli.protocols.storage import (
     Layout,
     Memo,
     OwnDirectory,
+    Recall,
     Seen,
     Target,
     Tier,
@@ -63,6 +65,7 @@ __all__ = [
     "Optioned",
     "OwnDirectory",
     "Preprocessor",
+    "Recall",
     "RequestPreprocessor",
     "Seen",
     "ServerFinding",
@@ -74,6 +77,7 @@ __all__ = [
     "Tier",
     "Tower",
     "TowerPlan",
+    "Trickling",
     "Unit",
     "WarmTarget",
 ]

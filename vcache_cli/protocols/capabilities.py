@@ -1,4 +1,4 @@
-"""Capabilities of targets: what some consumers want, and others know nothing of."""
+"""Capabilities: what some targets and sources have, and others know nothing of."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ __all__ = [
     "LevelTarget",
     "Numerics",
     "Optioned",
+    "Trickling",
 ]
 
 
@@ -123,4 +124,14 @@ class Numerics(Protocol):
     @property
     def backend(self) -> str:
         """Taken where the caller names none."""
+        ...
+
+
+@runtime_checkable
+class Trickling(Protocol):
+    """A source that may be fed while it is read. A capability of `Source`."""
+
+    @property
+    def trickles(self) -> bool:
+        """True where the next item may be long in coming: none waits for those after it."""
         ...

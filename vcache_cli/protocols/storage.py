@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +21,7 @@ __all__ = [
     "Layout",
     "Memo",
     "OwnDirectory",
+    "Recall",
     "Seen",
     "Target",
     "Tier",
@@ -192,16 +193,34 @@ class Tier(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What an earlier run learnt of a file."""
 
     source_sha256: str
     kind: Kind
 
 
+class Recall(NamedTuple):
+    """What is remembered of one unchanged file."""
+
+    seen: Seen
+    key: str | None
+    """The entry key of its content under the context that was asked for."""
+
+
 class Memo(Protocol):
     """What earlier runs learnt. A hint only: it never proves presence. One thread."""
+
+    def recall(
+        self, files: Sequence[tuple[str, FileStat]], context: str | None
+    ) -> list[Recall | None]:
+        """`unchanged` and `known` of many files at once, in order; the fast way.
+
+        Args:
+            files: absolute paths, with the stats of now.
+            context: see `known`; None where no key is wanted.
+        """
+        ...
 
     def unchanged(self, path: str, stat: FileStat) -> Seen | None:
         """What was learnt of that path, where its stat is still the same."""

@@ -24,7 +24,7 @@ from vcache_cli.store.index_schema import (
     pack_key,
     unpack_key,
 )
-from vcache_cli.store.memos import MemoTable, Recall
+from vcache_cli.store.memos import MemoTable
 from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.rows import EntryRow, FileFacts, TensorShape, row_of
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vcache_cli.entry import Entry
     from vcache_cli.items import FileStat
     from vcache_cli.outcome import Failure
-    from vcache_cli.protocols import Seen
+    from vcache_cli.protocols import Recall, Seen
     from vcache_cli.store.index_schema import Database
     from vcache_cli.store.meta import StoreRoot
 
@@ -63,7 +63,6 @@ class Index(IndexFile):
 
     def __init__(self, root: StoreRoot, database: Database) -> None:
         self._opened_ns = time.time_ns()
-        self._used: dict[Packed, int] | None = None
         self._is_fresh = False
         self._rows: dict[str, EntryRow | None] = {}
         self._sources: dict[tuple[str, str], None] = {}
@@ -110,11 +109,18 @@ class Index(IndexFile):
         """The permanent failure that this content met before."""
         return self._ask(lambda: self._memos.failed(source_sha256, context), None)
 
-    def recall(self, files: Sequence[tuple[str, FileStat]], context: str) -> list[Recall | None]:
-        """`unchanged` and `known` of many files at once, in order; the fast way."""
+    def recall(
+        self, files: Sequence[tuple[str, FileStat]], context: str | None
+    ) -> list[Recall | None]:
+        """`unchanged` and `known` of many files at once, in order; the fast way.
+
+        No key is looked for where `context` is None.
+        """
         return self._ask(lambda: self._recall(files, context), [None] * len(files))
 
-    def _recall(self, files: Sequence[tuple[str, FileStat]], context: str) -> list[Recall | None]:
+    def _recall(
+        self, files: Sequence[tuple[str, FileStat]], context: str | None
+    ) -> list[Recall | None]:
         found = self._memos.recall(files, context)
         for each in found:
             if each is not None and each.key is not None:
@@ -152,7 +158,6 @@ class Index(IndexFile):
     def add(self, row: EntryRow) -> None:
         """Add a row, or replace that of the same key; written in batches."""
         self._rows[row.key] = row
-        self._used = None
         self._commit_when_full()
 
     def add_entry(self, entry: Entry, size_bytes: int) -> None:
@@ -175,7 +180,6 @@ class Index(IndexFile):
     def remove(self, key: str) -> None:
         """Forget an entry and its sources; written in batches."""
         self._rows[key] = None
-        self._used = None
         self._commit_when_full()
 
     def add_source(self, key: str, path: str) -> None:
@@ -205,21 +209,6 @@ class Index(IndexFile):
         )
         return sorted(unpack_key(key) for (key,) in rows)
 
-    def used_ns(self, key: str) -> int | None:
-        """The entry's mtime as of the last `refresh`; None where it was not there.
-
-        After a refresh this is as good as a listing of the directories, and costs no system call.
-        """
-        if self._used is None:
-            self.commit()
-            nothing: dict[Packed, int] = {}
-            self._used = self._ask(self._all_used, nothing)
-        return self._used.get(pack_key(key))
-
-    def _all_used(self) -> dict[Packed, int]:
-        rows = self._connection.execute("SELECT key, used FROM entries")
-        return dict(checked_rows(rows, (bytes | str, int)))
-
     def rows(self, tail: str = "", parameters: Sequence[object] = ()) -> Iterator[EntryRow]:
         """Rows of entries; `tail` is our own SQL (``WHERE``, ``ORDER BY``) with question marks."""
         self.commit()
@@ -242,7 +231,6 @@ class Index(IndexFile):
     def refresh(self) -> Refresh:
         """Make the rows agree with the directories; reads only what changed."""
         self.commit()
-        self._used = None
         self._is_fresh = True
         for _ in range(2):
             try:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vcache_cli.items import Kind
 from vcache_cli.outcome import Failure
-from vcache_cli.protocols import Seen
+from vcache_cli.protocols import Recall, Seen
 from vcache_cli.store.index_schema import Packed, check_types, pack_key, unpack_key
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Final
 
     from vcache_cli.items import FileStat
 
-__all__ = ["SETTLE_NS", "MemoTable", "Recall"]
+__all__ = ["SETTLE_NS", "MemoTable"]
 
 SETTLE_NS: Final = 2_000_000_000
 """A file changed later than this before now may change again without a new mtime."""
@@ -32,13 +32,6 @@ _UNCHANGED: Final = "SELECT stat, source, kind FROM unchanged WHERE path = ?"
 _KNOWN: Final = "SELECT key FROM known WHERE source = ? AND context = ?"
 _FAILED: Final = "SELECT stage, kind, message, hint FROM failures WHERE source = ? AND context = ?"
 _KINDS: Final = {kind.value: kind for kind in Kind}
-
-
-class Recall(NamedTuple):
-    """What is remembered of one unchanged file, with the key under one context."""
-
-    seen: Seen
-    key: str | None
 
 
 class MemoTable:
@@ -64,38 +57,42 @@ class MemoTable:
             return None
         return _seen(row[1], row[2])
 
-    def recall(self, files: Sequence[tuple[str, FileStat]], context: str) -> list[Recall | None]:
-        """Many files at once: `unchanged` and `known` of each, in order."""
+    def recall(
+        self, files: Sequence[tuple[str, FileStat]], context: str | None
+    ) -> list[Recall | None]:
+        """Many files at once: `unchanged` and, with a context, `known` of each, in order."""
         found: list[Recall | None] = []
-        packed_context = pack_key(context)
+        packed = None if context is None else pack_key(context)
         for start in range(0, len(files), _CHUNK):
-            found.extend(self._recall_chunk(files[start : start + _CHUNK], packed_context))
+            part = files[start : start + _CHUNK]
+            names = [os.fsencode(path) for path, _ in part]
+            rows = self._rows_of(names)
+            kept = [
+                row if (row := rows.get(name)) and row[0] == _packed_stat(stat) else None
+                for name, (_, stat) in zip(names, part, strict=True)
+            ]
+            keys = {} if packed is None else self._keys_of({row[1] for row in kept if row}, packed)
+            found.extend(_recall(row, keys) for row in kept)
         return found
 
-    def _recall_chunk(
-        self, files: Sequence[tuple[str, FileStat]], context: Packed
-    ) -> list[Recall | None]:
-        names = [os.fsencode(path) for path, _ in files]
+    def _rows_of(self, names: Sequence[bytes]) -> dict[bytes, tuple[bytes, Packed, str]]:
+        """Stat, source and kind that are remembered under each name."""
         marks = ",".join("?" * len(names))
-        rows = self.connection.execute(
-            "SELECT path, stat, unchanged.source, kind, key FROM unchanged LEFT JOIN known"  # noqa: S608  question marks only
-            " ON known.source = unchanged.source AND context = ?"
-            f" WHERE path IN ({marks})",
-            (context, *names),
-        )
-        by_name = {row[0]: row[1:] for row in rows}
-        if self._unchanged or self._known:
-            for name in names:
-                row = self._unchanged.get(name) or by_name.get(name, (None,))[:3]
-                if row[0] is not None:
-                    stored = by_name[name][3] if name in by_name else None
-                    by_name[name] = (*row, self._known.get((row[1], context), stored))
-        return [
-            Recall(_seen(row[1], row[2]), unpack_key(row[3]) if row[3] else None)
-            if (row := by_name.get(name)) and row[0] == _packed_stat(stat)
-            else None
-            for name, (_, stat) in zip(names, files, strict=True)
-        ]
+        sql = f"SELECT path, stat, source, kind FROM unchanged WHERE path IN ({marks})"  # noqa: S608  question marks only
+        rows = {row[0]: row[1:] for row in self.connection.execute(sql, names)}
+        if self._unchanged:
+            rows.update({name: row for name in names if (row := self._unchanged.get(name))})
+        return rows
+
+    def _keys_of(self, sources: Collection[Packed], context: Packed) -> dict[Packed, Packed]:
+        """The key that is remembered for each content."""
+        marks = ",".join("?" * len(sources))
+        sql = f"SELECT source, key FROM known WHERE context = ? AND source IN ({marks})"  # noqa: S608  as above
+        keys: dict[Packed, Packed] = dict(self.connection.execute(sql, (context, *sources)))
+        if self._known:
+            pending = {source: self._known.get((source, context)) for source in sources}
+            keys.update({source: key for source, key in pending.items() if key is not None})
+        return keys
 
     def known(self, source_sha256: str, context: str) -> str | None:
         """The entry key of known content."""
@@ -168,10 +165,21 @@ class MemoTable:
 
 
 def _packed_stat(stat: FileStat) -> bytes:
-    # A time that 64 bits cannot hold is never remembered, so no two of them are taken as one.
-    mtime_ns, ctime_ns = (max(-_FAR, min(ns, _FAR)) for ns in (stat.mtime_ns, stat.ctime_ns))
-    return _STAT.pack(stat.size_bytes, mtime_ns, ctime_ns, stat.inode & _MASK, stat.device & _MASK)
+    try:
+        return _STAT.pack(*stat)
+    except struct.error:
+        # A time that 64 bits cannot hold is never remembered: no two of them are taken as one.
+        size_bytes, *times_ns, inode, device = stat
+        mtime_ns, ctime_ns = (max(-_FAR, min(ns, _FAR)) for ns in times_ns)
+        return _STAT.pack(size_bytes, mtime_ns, ctime_ns, inode & _MASK, device & _MASK)
 
 
-def _seen(source: Packed, kind: object) -> Seen:
-    return Seen(unpack_key(source), _KINDS.get(str(kind), Kind.OTHER))
+def _recall(row: tuple[bytes, Packed, str] | None, keys: Mapping[Packed, Packed]) -> Recall | None:
+    if row is None:
+        return None
+    key = keys.get(row[1]) if keys else None
+    return Recall(_seen(row[1], row[2]), None if key is None else unpack_key(key))
+
+
+def _seen(source: Packed, kind: str) -> Seen:
+    return Seen(unpack_key(source), _KINDS.get(kind, Kind.OTHER))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import UsageError
+from vcache_cli.outcome import Status
 from vcache_cli.quantity import format_time, parse_time
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import (
@@ -42,6 +43,8 @@ __all__ = ["Run", "RunLog", "last_run", "list_runs", "live_keys", "read_run", "r
 _NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{8}")
 _SUFFIX: Final = ".jsonl"
 _TAIL_BYTES: Final = 65_536
+_BLOCK_LINES: Final = 256
+_FLUSH_SECONDS: Final = 1.0
 _FILES: Final = OsFiles()
 _SUMMARY_FIELDS: Final[Mapping[str, type]] = {
     **dict.fromkeys(("target", "stage", "model"), str),
@@ -73,6 +76,9 @@ class RunLog:
         stamp = moment.replace("-", "").replace(":", "")
         self.run_id = f"{stamp}-{secrets.token_hex(4)}"
         """Names the run in documents."""
+        self._lines: list[str] = []
+        self._clock = time.monotonic
+        self._flushed = float("-inf")
         self.failure: str | None = None
         """Why the log ends early; None while it is whole."""
         self.path = runs_dir(root) / f"{self.run_id}{_SUFFIX}"
@@ -93,26 +99,35 @@ class RunLog:
         self.close()
 
     def append(self, outcome: Outcome) -> None:
-        """Add the line of one Outcome; nothing once the disk refused one (see `failure`)."""
-        self._write(outcome.as_json())
+        """Add the line of one Outcome; nothing once the disk refused one (see `failure`).
+
+        Lines of items that were there before wait for others, for less than a second where more
+        items come: who is killed meanwhile has lost nothing that would be done again.
+        """
+        self._lines.append(outcome.as_line())
+        now = self._clock()
+        waits = outcome.status is Status.PRESENT and now - self._flushed < _FLUSH_SECONDS
+        if not waits or len(self._lines) >= _BLOCK_LINES:
+            self._flush(now)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Add the last line and close."""
-        self._write({"summary": dict(summary)})
+        self._lines.append(json.dumps({"summary": dict(summary)}, separators=(",", ":")))
         self.close()
 
     def close(self) -> None:
         """The run is not live any more."""
         if self._fd >= 0:
+            self._flush(self._clock())
             os.close(self._fd)
             self._fd = -1
 
-    def _write(self, value: Mapping[str, Any]) -> None:
-        if self.failure is not None:
+    def _flush(self, now: float) -> None:
+        lines, self._lines, self._flushed = self._lines, [], now
+        if self.failure is not None or not lines:
             return
-        line = json.dumps(value, separators=(",", ":")) + "\n"
         try:
-            write_all(_FILES, self._fd, line.encode("ascii"))
+            write_all(_FILES, self._fd, ("\n".join(lines) + "\n").encode("ascii"))
         except OSError as error:
             self.failure = error.strerror or str(error)
 

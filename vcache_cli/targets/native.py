@@ -43,7 +43,7 @@ def native_key(stage: Stage, source_sha256: str, recipe_sha256: str) -> str:
     >>> native_key(Stage.PIXELS, "0" * 64, "f" * 64)[:16]
     '9e887090df3ca377'
     """
-    return _key(stage.value, source_sha256, recipe_sha256)
+    return _key(stage, source_sha256, recipe_sha256)  # a StrEnum: `.value` is slow
 
 
 def _key(stage: str, source_sha256: str, recipe_sha256: str) -> str:
