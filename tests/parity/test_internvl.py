@@ -138,6 +138,8 @@ def compare(
     expected, tokens = theirs([path for _, path in request], tile_tokens)
     pixels = [ours(frames) for frames, _ in request]
     made = ours.processed(pixels)
+    if theirs.mlx and ours.settings.get("image_token_index") is not None:
+        assert int(made.pop("image_token_index")) == theirs.processor.img_context_token_id
     assert list(made) == ["pixel_values"]
     assert sum(each.num_tokens for each in pixels) == tokens
     count = differing(made["pixel_values"], expected)

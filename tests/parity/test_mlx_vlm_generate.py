@@ -21,7 +21,10 @@ pytestmark = [
 ]
 pytest.importorskip("mlx_vlm")
 
-FAMILIES = ("qwen2_5_vl", "qwen3_5", "lfm2_vl", "gemma3", "idefics3", "paligemma")
+FAMILIES = (
+    *("qwen2_5_vl", "qwen3_5", "lfm2_vl", "gemma3", "gemma4", "idefics3", "smolvlm"),
+    *("internvl_chat", "paligemma", "pixtral", "mistral3", "llava_next"),
+)
 """Of them, only lfm2_vl fills mlx-vlm's own cache in `generate`."""
 NAMES = ("exif-6.jpg", "mode-RGBA.png", "trns-rgb.png", "70x42.png", "777x333.png")
 
@@ -105,7 +108,7 @@ def test_generate_hits_what_was_warmed_and_what_it_kept_itself(
             assert cache.counts == CacheCounts(store_hits=asked)
 
 
-@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_5", "gemma3", "gemma4", "lfm2_vl"])
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_5", "gemma3", "gemma4"])
 def test_a_request_of_several_pictures_hits_what_was_warmed_as_one(
     family: str, pictures: list[Path], tmp_path: Path
 ) -> None:

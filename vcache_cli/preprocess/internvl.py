@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.checkpoint.tokens import token_number
 from vcache_cli.errors import ModelError
 from vcache_cli.preprocess.families import PROCESSORS
 from vcache_cli.preprocess.lookup import DIVIDE_F32
@@ -41,6 +42,8 @@ BILINEAR: Final = 2
 BICUBIC: Final = 3
 PATCH_SIDE: Final = 14
 """Of both servers' vision configurations."""
+TILE_MARK: Final = "<IMG_CONTEXT>"
+"""mlx-vlm's processor for the layout of the makers gives its number beside the pixels."""
 IMAGE_SIDE: Final = 448
 """Of mlx-vlm."""
 
@@ -191,6 +194,8 @@ def _mlx_settings(checkpoint: Checkpoint) -> dict[str, Any]:
     if not isinstance(side, int):
         raise ModelError(f"`image_size`: expected one side of a tile, found {side!r:.40}")
     settings = value_settings({}, MLX_COLOURS)
+    if config.get("model_type") == "internvl_chat":
+        settings["image_token_index"] = token_number(checkpoint.folder, TILE_MARK)
     settings["tile"] = _tile(side)
     settings |= _counts(config, ("min_dynamic_patch", "max_dynamic_patch"))
     settings |= {"arithmetic": DIVIDE_F32, "resample": BICUBIC, "grid": CLOSEST_AREA}

@@ -94,7 +94,8 @@ class TilePreprocessor:
         """Tiles of a request's pictures one after another, as the server's processor.
 
         `pixel_values` (T, 3, H, W), or (1, T, 3, H, W) where a request is a batch of one; and
-        where the processor gives it `pixel_attention_mask` (1, T, H, W) int64.
+        where the processor gives them `pixel_attention_mask` (1, T, H, W) int64, and
+        `image_token_index` () int32.
         """
         values = np.concatenate([each.tensors["pixel_values"] for each in request])
         if self.settings["batch_axis"]:
@@ -103,6 +104,8 @@ class TilePreprocessor:
         if self.settings["pixel_mask"]:
             shape = (*values.shape[:-3], *values.shape[-2:])
             made["pixel_attention_mask"] = np.ones(shape, np.int64)
+        if self.settings.get("image_token_index") is not None:
+            made["image_token_index"] = np.array(self.settings["image_token_index"], np.int32)
         return made
 
     @property
