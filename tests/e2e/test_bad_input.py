@@ -159,6 +159,17 @@ def test_a_failure_is_remembered_until_it_is_tried_again(
     assert decoded == [True, False, True]
 
 
+@pytest.mark.parametrize("limit", ["--max-pixels", "--max-file-size"])
+def test_what_passed_a_limit_is_tried_again_with_another(
+    media: Path, tiny_siglip: Path, store: Path, tmp_path: Path, limit: str
+) -> None:
+    """The hint says to raise it."""
+    picture = shutil.copyfile(media / "chart.png", tmp_path / "chart.png")
+    os.utime(picture, (1, 1))
+    args = ("warm", picture, "-m", tiny_siglip, "-s", store, "--stage", "pixels")
+    assert [vcache(*args, limit, "1").code, vcache(*args).code] == [3, 0]
+
+
 @pytest.mark.parametrize(
     ("flags", "failed", "code"),
     [

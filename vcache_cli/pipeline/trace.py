@@ -11,11 +11,15 @@ from vcache_cli.outcome import Failure, Foreseen, Notice, Outcome, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Final
 
     from vcache_cli.errors import ItemError
     from vcache_cli.items import Kind, WarmItem
 
 __all__ = ["Trace", "failure_of"]
+
+_OF_THE_RUN: Final = frozenset({"bomb", "memory", "too_large"})
+"""Kinds that another limit or machine would not meet: as if they were transient."""
 
 
 def failure_of(error: ItemError, stage: str) -> Failure:
@@ -25,7 +29,7 @@ def failure_of(error: ItemError, stage: str) -> Failure:
         kind=error.item_kind,
         message=error.message,
         hint=error.hint,
-        transient=error.transient,
+        transient=error.transient or error.item_kind in _OF_THE_RUN,
     )
 
 
