@@ -12,6 +12,7 @@ from vcache_cli.items import Group, Kind, Stage
 from vcache_cli.media import claims_media, describe, notice_text, read_if
 from vcache_cli.outcome import Failure, Foreseen, Notice, Outcome, Status
 from vcache_cli.pipeline.clips import clip_fields
+from vcache_cli.pipeline.losses import Noted, lost_outcome
 from vcache_cli.pipeline.trace import Trace
 from vcache_cli.protocols import Annotator, Evidence, LevelTarget, RequestPreprocessor
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from vcache_cli.items import Frames, MediaItem, Pixels, WarmItem
     from vcache_cli.pipeline.clips import ClipWork
     from vcache_cli.protocols import Decoder, KeyFrom, Preprocessor, WarmTarget
+    from vcache_cli.protocols.isolation import Loss
     from vcache_cli.recipe import Recipe
 
 __all__ = ["NOT_MEDIA", "NOT_STORED", "VIDEO_SKIPPED", "PrepareItem", "Prepared"]
@@ -72,6 +74,16 @@ class PrepareItem:
     """None: videos are skipped."""
     only_key: bool = False
     """End each item once its key is known: `check` asks for presence alone."""
+    note: Callable[[object], None] | None = None
+    """Set in a process that may die: takes a `Noted` of what is about to be decoded."""
+
+    def noting(self, note: Callable[[object], None]) -> PrepareItem:
+        """See `Isolable`."""
+        return replace(self, note=note)
+
+    def lost(self, item: WarmItem, loss: Loss, noted: Noted | None) -> Outcome:
+        """See `Isolable`."""
+        return lost_outcome(item, loss, noted)
 
     def __call__(self, item: WarmItem) -> Prepared | Outcome:
         """Prepared, or the Outcome of an item that is present, skipped or failed."""
@@ -81,8 +93,12 @@ class PrepareItem:
                 return self._prepare_group(item, trace)
             return self._prepare(item, trace)
         except ItemError as error:
+            if self.note and error.item_kind == "memory":
+                raise MemoryError from error  # of the worker, which knows the limit
             return trace.fail(error)
         except MemoryError:
+            if self.note:
+                raise
             return trace.fail(
                 EncodeError("not enough memory", kind="out_of_memory", hint="use fewer --workers")
             )
@@ -172,6 +188,7 @@ class PrepareItem:
             return None
         trace.bytes_read = len(data)
         trace.source_sha256 = digest_bytes(data)
+        self._note(item, trace)
         if trace.kind is Kind.OTHER:
             raise MediaError(
                 f"not a picture: {describe(data[:512])}",
@@ -179,6 +196,10 @@ class PrepareItem:
                 hint="replace the file, or leave it out of the corpus",
             )
         return data
+
+    def _note(self, item: MediaItem, trace: Trace) -> None:
+        if self.note:
+            self.note(Noted.of(item, trace))
 
     def _read_limit(self, item: MediaItem, head: bytes, trace: Trace) -> int | None:
         """The most bytes to read of a file that begins with `head`; None to leave it unread."""
@@ -200,6 +221,7 @@ class PrepareItem:
             with trace.step("digest"):
                 clip = held.enter_context(work.opened(item))
             trace.source_sha256, trace.bytes_read = clip.source_sha256, clip.size_bytes
+            self._note(item, trace)
             trace.key = self.target.key(work.recipe, Evidence(clip.source_sha256))
             if self.present(trace.key):
                 return trace.end(Status.PRESENT)
