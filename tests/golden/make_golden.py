@@ -11,21 +11,35 @@ from __future__ import annotations
 
 import argparse
 import struct
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.golden.served import SERVED, served_bytes
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.items import Kind, Stage
 from vcache_cli.levels import LevelTensor
-from vcache_cli.store.writer import pack_entry
+from vcache_cli.store import OsFiles, StoreRoot, create_meta
+from vcache_cli.store.export import export_store
+from vcache_cli.store.writer import Publisher, pack_entry
 from vcache_cli.targets import NativeLayout, native_key
 from vcache_cli.tensor import Tensor
 
-__all__ = ["GOLDEN", "GOLDEN_LEVELS", "golden_bytes", "golden_entry", "golden_levels"]
+__all__ = [
+    "GOLDEN",
+    "GOLDEN_EXPORT",
+    "GOLDEN_LEVELS",
+    "golden_bytes",
+    "golden_entry",
+    "golden_export",
+    "golden_levels",
+]
 
 GOLDEN = Path(__file__).with_name("native-1.safetensors")
 GOLDEN_LEVELS = Path(__file__).with_name("native-2.safetensors")
+GOLDEN_EXPORT = Path(__file__).with_name("export-1.tar")
+"""Of a store of both."""
 
 
 def golden_entry() -> Entry:
@@ -79,6 +93,19 @@ def golden_bytes(entry: Entry) -> bytes:
     return b"".join(bytes(part) for part in pack_entry(entry, NativeLayout()).parts)
 
 
+def golden_export(folder: Path) -> bytes:
+    """What the present code exports; the store is made in `folder`."""
+    root = StoreRoot(
+        folder / "store", NativeLayout(), create_meta(folder / "store", target="native")
+    )
+    publisher = Publisher(OsFiles(), root)
+    for entry in (golden_entry(), golden_levels()):
+        publisher.publish(publisher.pack(entry))
+    out = BytesIO()
+    export_store(root, out.write)
+    return out.getvalue()
+
+
 def main() -> None:
     """Write the files where that was asked for by name."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -86,6 +113,8 @@ def main() -> None:
     parser.parse_args()
     GOLDEN.write_bytes(golden_bytes(golden_entry()))
     GOLDEN_LEVELS.write_bytes(golden_bytes(golden_levels()))
+    with TemporaryDirectory() as folder:
+        GOLDEN_EXPORT.write_bytes(golden_export(Path(folder)))
     for name, (_, path) in SERVED.items():
         path.write_bytes(served_bytes(name))
 

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import io
+import json
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors import safe_open
 
 from tests.golden.make_golden import (
     GOLDEN,
+    GOLDEN_EXPORT,
     GOLDEN_LEVELS,
     golden_bytes,
     golden_entry,
+    golden_export,
     golden_levels,
 )
 from tests.store.care import make_store
+from vcache_cli.assemble import WarmOptions, import_archive
 from vcache_cli.store import DiskStore
+from vcache_cli.store import export as export_module
+from vcache_cli.store.archive_parts import Origin
+
+if TYPE_CHECKING:
+    import pytest
 
 KEY = "c17301e415b515e932170115e3e5dec9cb566df289bacfb7fb1ca5ac25f48aa4"
 """Of the golden entry; a changed key means that no old entry is ever found again."""
@@ -73,3 +85,22 @@ def test_the_reference_library_reads_the_golden_levels() -> None:
         assert file.metadata()["vcache.format"] == "2"
         assert file.metadata()["vcache.channel_axis"] == "1"
         assert file.metadata()["vcache.channel_stride"] == "2"
+
+
+def test_the_golden_export_is_taken(tmp_path: Path) -> None:
+    archive = io.BytesIO(GOLDEN_EXPORT.read_bytes())
+    result = import_archive(archive, store=tmp_path / "store", options=WarmOptions())
+    assert result.error is None
+    assert result.counts == {"stored": 2}
+    found = sorted(path.read_bytes() for path in (tmp_path / "store").glob("??/*.safetensors"))
+    assert found == sorted((GOLDEN.read_bytes(), GOLDEN_LEVELS.read_bytes()))
+
+
+def test_the_golden_export_is_written_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the version of vcache, which the manifest tells."""
+    wanted = GOLDEN_EXPORT.read_bytes()
+    version = json.loads(wanted[512:].partition(b"\n")[0])["vcache_version"]
+    monkeypatch.setattr(export_module, "Origin", partial(Origin, vcache_version=version))
+    assert golden_export(tmp_path) == wanted
