@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -13,7 +13,10 @@ from tests.parity.tiny_models import make_model
 from vcache_cli import open_store, warm
 from vcache_cli.assemble import WarmOptions
 from vcache_cli.cli.app import run
+from vcache_cli.errors import AccessError
+from vcache_cli.integrations import mlx_vlm as integration
 from vcache_cli.integrations.mlx_vlm import CacheCounts, PersistentVisionFeatureCache
+from vcache_cli.store import DiskStore, StoreRoot
 
 pytestmark = [
     pytest.mark.parity,
@@ -176,6 +179,40 @@ def test_a_store_that_is_open_for_reading_is_not_written(tmp_path: Path) -> None
         assert kept.dtype == mx.bfloat16
         assert kept.shape == (2, 3)
     assert len(_keys(tmp_path / "store")) == 1
+
+
+def test_a_folder_that_may_not_be_written_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlx.core as mx
+
+    class ReadOnly(DiskStore):
+        """As on a mount that is read-only: there root may not write either."""
+
+        def __init__(self, root: StoreRoot, *, mode: Literal["r", "w"] = "r") -> None:
+            if mode == "w":
+                raise AccessError(f"{root.path}: Read-only file system")
+            super().__init__(root)
+
+    talk = Talk(make_model(tmp_path / "model", "qwen2_5_vl"))
+    with PersistentVisionFeatureCache(tmp_path / "store", talk.model) as cache:
+        cache.put("processed:1", mx.ones((2, 3)))
+    monkeypatch.setattr(integration, "DiskStore", ReadOnly)
+    with PersistentVisionFeatureCache(tmp_path / "store", talk.model) as cache:
+        assert cache.get("processed:1").shape == (2, 3)
+        cache.put("processed:2", mx.ones((2, 3)))
+    assert len(_keys(tmp_path / "store")) == 1
+
+
+@pytest.mark.parametrize("odd", [None, [None], "text", [[1]]])
+def test_what_are_no_features_is_never_written_and_raises_nothing(
+    tmp_path: Path, odd: object
+) -> None:
+    with PersistentVisionFeatureCache(tmp_path / "store") as cache:
+        cache.bind(Talk(make_model(tmp_path / "model", "qwen2_5_vl")).model)
+        cache.put("processed:1", odd)
+        assert cache.counts.failed_puts == 1
+    assert not _keys(tmp_path / "store")
 
 
 def test_a_model_of_which_no_fingerprint_can_be_made_is_cached_in_memory(tmp_path: Path) -> None:

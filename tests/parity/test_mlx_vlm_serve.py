@@ -191,3 +191,30 @@ def test_the_server_listens_on_this_machine_alone(tmp_path: Path) -> None:
     with server(model, tmp_path / "store", tmp_path / "calls", told):
         pass
     assert "http://127.0.0.1:" in told.read_text()
+
+
+def test_a_port_that_is_taken_ends_with_the_server_s_own_code(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "model", "qwen2_5_vl")
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        command = [
+            sys.executable,
+            "-m",
+            "vcache_cli",
+            "serve-mlx-vlm",
+            "--store",
+            tmp_path / "store",
+        ]
+        options = ["--model", model, "--", "--port", held.getsockname()[1]]
+        done = subprocess.run(
+            [*map(str, command), *map(str, options)],
+            cwd=ROOT,
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+            check=False,
+        )
+    assert done.returncode == 3, done.stderr
+    assert "already in use" in done.stderr
