@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -23,12 +22,12 @@ def test_seconds_have_microseconds_and_no_noise() -> None:
     "outcome",
     [
         PRESENT,
-        replace(PRESENT, key=None),
-        replace(PRESENT, kind=Kind.VIDEO),
-        replace(PRESENT, status=Status.COPY),
-        replace(PRESENT, notices=(Notice("alpha_dropped", "it was"),)),
-        replace(PRESENT, bytes_read=5),
-        replace(PRESENT, seconds={"digest": 0.25}),
+        PRESENT._replace(key=None),
+        PRESENT._replace(kind=Kind.VIDEO),
+        PRESENT._replace(status=Status.COPY),
+        PRESENT._replace(notices=(Notice("alpha_dropped", "it was"),)),
+        PRESENT._replace(bytes_read=5),
+        PRESENT._replace(seconds={"digest": 0.25}),
     ],
 )
 def test_a_line_is_the_outcome_as_json(outcome: Outcome) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from json.encoder import encode_basestring_ascii as _quoted
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from vcache_cli.items import Kind, WarmItem
 
 __all__ = ["Failure", "Foreseen", "Notice", "Outcome", "Status"]
@@ -60,8 +59,10 @@ class Foreseen:
     """Bytes of the pixels, in the form in which the target keeps them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+_NO_SECONDS: Final[Mapping[str, float]] = {}
+
+
+class Outcome(NamedTuple):  # made a hundred thousand times a second where nothing changed
     """What became of one item. Picklable; crosses machines."""
 
     item: WarmItem
@@ -76,7 +77,7 @@ class Outcome:
     notices: tuple[Notice, ...] = ()
     bytes_read: int = 0
     bytes_written: int = 0
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = _NO_SECONDS
     """Seconds spent per stage: ``digest``, ``decode``, ``preprocess``, ``encode``, ``write``."""
     members_sha256: tuple[str, ...] = ()
     """Digests of a group's pictures, as far as they were read."""

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from vcache_cli.items import MediaItem
 from vcache_cli.outcome import Failure, Outcome, Status
 from vcache_cli.pipeline.copies import Copies
@@ -33,7 +31,7 @@ def test_a_copy_shares_the_failure_of_the_first() -> None:
     copies.is_first("k")
     copies.settle(outcome("b", "k"))
     failure = Failure("encode", "refused", "no")
-    (copy,) = copies.end(replace(outcome("a", "k", Status.FAILED), failure=failure))
+    (copy,) = copies.end(outcome("a", "k", Status.FAILED)._replace(failure=failure))
     assert (copy.status, copy.failure) == (Status.FAILED, failure)
     assert copies.is_first("k")  # a later one may try again
 

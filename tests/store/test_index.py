@@ -11,7 +11,7 @@ import pytest
 from tests.store.care import DAY, NOW, add, entry, make_store
 from vcache_cli.items import FileStat, Kind
 from vcache_cli.outcome import Failure
-from vcache_cli.protocols import Memo, Seen
+from vcache_cli.protocols import Memo, Recall, Seen
 from vcache_cli.store.index import Index, open_index
 from vcache_cli.store.index_schema import index_path, pack_key, unpack_key
 from vcache_cli.store.meta import StoreRoot
@@ -102,6 +102,18 @@ def test_recall_answers_as_the_single_lookups_do(root: StoreRoot) -> None:
                 if found and seen:
                     assert found.key == index.known(seen.source_sha256, CONTEXT)
             index.commit()
+
+
+def test_recall_finds_few_among_many(root: StoreRoot) -> None:
+    files = [(f"/{number:04d}", FileStat(number, 1, 1, 1, 1)) for number in range(3000)]
+    with open_index(root, mode="w") as index:
+        for path, stat in files:
+            index.remember_unchanged(path, stat, SEEN)
+        index.commit()
+        changed = ("/0010", FileStat(0, 0, 0, 0, 0))
+        asked = [*files[::10], changed, ("/none", STAT)]
+        found = index.recall(asked, None)
+    assert found == [Recall(SEEN, None)] * 300 + [None, None]
 
 
 def test_only_permanent_failures_are_remembered_and_all_are_forgotten(root: StoreRoot) -> None:

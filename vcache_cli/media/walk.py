@@ -64,13 +64,14 @@ def _list_folder(folder: str, exclude: Sequence[str]) -> tuple[list[str], list[s
     folders: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith(".") or (exclude and is_excluded(entry.path, exclude)):
+            name = entry.name
+            if name[0] == "." or (exclude and is_excluded(entry.path, exclude)):
                 continue
             if _is_folder(entry):
                 if not entry.is_symlink():  # links can loop, and lead out of what was named
-                    folders.append(entry.name)
+                    folders.append(name)
             else:
-                files.append(entry.name)
+                files.append(name)
     return sorted(files), sorted(folders)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from vcache_cli.outcome import Outcome, Status
@@ -46,7 +45,7 @@ class Copies:
             waiting.append(outcome)
             self.waiting += 1
             return None
-        return replace(outcome, status=Status.COPY) if outcome.key in self._stored else outcome
+        return outcome._replace(status=Status.COPY) if outcome.key in self._stored else outcome
 
     def end(self, first: Outcome) -> list[Outcome]:
         """The Outcomes of those that waited for `first`, which is stored or failed."""
@@ -54,9 +53,9 @@ class Copies:
         copies = self._in_flight.pop(key, [])
         self.waiting -= len(copies)
         if first.failure:
-            return [replace(c, status=Status.FAILED, failure=first.failure) for c in copies]
+            return [c._replace(status=Status.FAILED, failure=first.failure) for c in copies]
         self._remember(key)
-        return [replace(copy, status=Status.COPY) for copy in copies]
+        return [copy._replace(status=Status.COPY) for copy in copies]
 
     def _remember(self, key: str) -> None:
         self._stored[key] = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vcache_cli.digest import digest_json
@@ -53,7 +53,7 @@ class Triage:
             reason = VIDEO_SKIPPED if seen.kind is Kind.VIDEO else NOT_MEDIA
             return Outcome(item, Status.SKIPPED, kind=seen.kind, failure=reason)
         found = self._present(item, seen) or self._failed_before(item, seen)
-        return replace(found, members_sha256=members) if found else None
+        return found._replace(members_sha256=members) if found else None
 
     def _seen(self, item: MediaItem) -> Seen | None:
         return self.memo.unchanged(item.absolute_path, item.stat) if item.stat else None
