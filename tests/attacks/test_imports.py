@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import tarfile
 import tracemalloc
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from tests.cli.running import Result, Vcache, running
 from tests.store.archives import Draft, Member, draft, exported, filled, member
 from tests.store.care import add, entry, make_store
 from vcache_cli.assemble import WarmOptions, import_archive
-from vcache_cli.errors import RefusedError
+from vcache_cli.errors import FormatTooNewError, RefusedError
 from vcache_cli.store import StoreRoot
 from vcache_cli.store.archive_parts import ArchivedFile, Origin, Part
 from vcache_cli.store.archive_tar import member_header
@@ -325,6 +326,23 @@ def test_wherever_it_is_cut_off_nothing_is_half_there(good: Draft, tmp_path: Pat
         assert len(found) == result.counts["stored"]
         for name, path in found.items():
             assert path.read_bytes() == wanted[name]
+
+
+def test_no_flipped_byte_lets_anything_else_in(good: Draft, tmp_path: Path) -> None:
+    """Wherever it lies: in a header, the manifest, an entry, the zeros between or the end."""
+    data, chosen = good.encoded(), random.Random(0)
+    wanted = {each.file.path: each.data for each in good.members}
+    for number in range(150):
+        at = chosen.randrange(len(data))
+        bad = data[:at] + bytes([data[at] ^ (1 << chosen.randrange(8))]) + data[at + 1 :]
+        root = tmp_path / f"flip{number}"
+        try:
+            result = import_archive(io.BytesIO(bad), store=root, options=WarmOptions())
+        except (RefusedError, FormatTooNewError):
+            continue
+        assert result.error or result.remarks.failures, at
+        for path in root.glob("??/*.safetensors"):
+            assert path.read_bytes() == wanted[str(path.relative_to(root))], at
 
 
 def test_memory_follows_the_bytes_that_come_not_those_announced(

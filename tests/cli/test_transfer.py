@@ -58,6 +58,21 @@ def test_an_export_has_what_fits_all_that_was_given(
     assert done.document["entries"] == len(numbers)
 
 
+def test_an_export_for_a_corpus_has_what_that_corpus_needs(
+    vcache: Vcache, warmed: Path, media: Path, tmp_path: Path
+) -> None:
+    """What goes to a server is what it will be asked for, wherever the pictures lie there."""
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    for name in ("hills.jpg", "chart.png"):
+        (other / f"my-{name}").write_bytes((media / name).read_bytes())
+    done = vcache("export", tmp_path / "a.tar", "-s", warmed, "--for", other, "--json")
+    assert (done.code, done.document["entries"]) == (0, 2)
+    for wrong in (tmp_path / "nowhere", tmp_path / "a.tar"):
+        assert vcache("export", tmp_path / "b.tar", "-s", warmed, "--for", wrong).code == 2
+    assert not (tmp_path / "b.tar").exists()
+
+
 def test_a_choice_that_makes_no_sense_writes_nothing(
     vcache: Vcache, root: StoreRoot, tmp_path: Path
 ) -> None:

@@ -43,7 +43,7 @@ def prune_scope(root: StoreRoot, given: Mapping[str, Any]) -> PruneScope:
         stage=parsed("--stage", given["stage"], expected="`features` or `pixels`", parse=_stage),
         keys=_keys(root, given["key"]),
         sources_sha256=_pictures(given["source"]),
-        keep_sources_sha256=_corpus(given["not_in"]),
+        keep_sources_sha256=_corpus("--not-in", given["not_in"]),
         incompatible=given["incompatible"],
     )
 
@@ -55,11 +55,12 @@ def chosen_keys(
     stage: str | None,
     keys: Sequence[str] | None,
     filters: Sequence[str] | None,
+    corpus: Sequence[str] | None = None,
 ) -> frozenset[str] | None:
     """Keys of the entries that fit all that is given; None where nothing is: all of them.
 
     Raises:
-        UsageError: a value that makes no sense, a key that is not there.
+        UsageError: a value that makes no sense, a key that is not there, an unreadable source.
     """
     from vcache_cli.store.query import Filter, list_entries, parse_filter
 
@@ -71,9 +72,11 @@ def chosen_keys(
         value = parsed("--stage", stage, expected=expected, parse=_stage)
         conditions.append(Filter("stage", "=", value))
     named = _keys(root, keys)
-    if not conditions:
+    sources = _corpus("--for", corpus)
+    if not conditions and sources is None:
         return named
-    fitting = frozenset(row.key for row in list_entries(root, filters=conditions).entries)
+    rows = list_entries(root, filters=conditions).entries
+    fitting = frozenset(row.key for row in rows if sources is None or row.source_sha256 in sources)
     return fitting if named is None else fitting & named
 
 
@@ -102,11 +105,11 @@ def _pictures(paths: Sequence[str] | None) -> frozenset[str] | None:
     return frozenset(_digest("--source", path) for path in paths) if paths else None
 
 
-def _corpus(specs: Sequence[str] | None) -> frozenset[str] | None:
-    """SHA-256 of each file of the corpus of `--not-in`; None where it was not given.
+def _corpus(option: str, specs: Sequence[str] | None) -> frozenset[str] | None:
+    """SHA-256 of each file of the corpus of `option`; None where it was not given.
 
     What cannot be read may be what is to be kept, and a corpus without a picture is a mistake:
-    both are refused, because everything else would go.
+    both are refused, because everything else would go, or be missing.
     """
     if not specs:
         return None
@@ -117,7 +120,7 @@ def _corpus(specs: Sequence[str] | None) -> frozenset[str] | None:
     found: set[str] = set()
     has_picture = False
     for item in sources(specs, rules=LogRules(groups="also")).items():
-        told = [_content(each) for each in item.files]
+        told = [_content(option, each) for each in item.files]
         digests = [digest for digest, _ in told]
         found.update(digests)
         if isinstance(item, Group):
@@ -125,8 +128,12 @@ def _corpus(specs: Sequence[str] | None) -> frozenset[str] | None:
         has_picture = has_picture or any(is_picture for _, is_picture in told)
     if not has_picture:
         named = ", ".join(f"`{display_path(spec)}`" for spec in specs)
-        raise UsageError(f"`--not-in`: no picture in {named}; nothing was removed")
+        raise UsageError(f"`{option}`: no picture in {named}; nothing was {_verb(option)}")
     return frozenset(found)
+
+
+def _verb(option: str) -> str:
+    return "exported" if option == "--for" else "removed"
 
 
 def _digest(option: str, path: str) -> str:
@@ -138,17 +145,17 @@ def _digest(option: str, path: str) -> str:
             return digest_file(path)
     except OSError as error:
         reason = error.strerror
-    raise UsageError(f"`{option}`: {display_path(path)}: {reason}; nothing was removed")
+    raise UsageError(f"`{option}`: {display_path(path)}: {reason}; nothing was {_verb(option)}")
 
 
-def _content(item: MediaItem) -> tuple[str, bool]:
-    """The digest of an item of `--not-in`, and whether it is a picture.
+def _content(option: str, item: MediaItem) -> tuple[str, bool]:
+    """The digest of an item of the corpus of `option`, and whether it is a picture.
 
     Raises:
         UsageError: it cannot be had.
     """
     if not item.part and not item.trouble:
-        return _digest("--not-in", item.path), _is_picture(item.path)
+        return _digest(option, item.path), _is_picture(item.path)
     from vcache_cli.digest import digest_bytes
     from vcache_cli.errors import ItemError
     from vcache_cli.items import Kind
@@ -161,7 +168,7 @@ def _content(item: MediaItem) -> tuple[str, bool]:
     except ItemError as error:
         reason = error.message
     if reason:
-        raise UsageError(f"`--not-in`: {item.source}: {reason}; nothing was removed")
+        raise UsageError(f"`{option}`: {item.source}: {reason}; nothing was {_verb(option)}")
     return digest_bytes(data), sniff(data[:64]) is Kind.IMAGE
 
 

@@ -52,6 +52,14 @@ def export(
         list[str] | None,
         option("--filter", metavar="CONDITION", about="As in `ls`; all must hold."),
     ] = None,
+    corpus: Annotated[
+        list[str] | None,
+        option(
+            "--for",
+            metavar="SOURCE",
+            about="Only entries of pictures of this corpus; may be given again.",
+        ),
+    ] = None,
     force: Annotated[bool, option("--force", about="Replace a file that is there.")] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -67,7 +75,7 @@ def export(
 
     settings = settings_for(store=store)
     root = open_root(settings.store, target=target)
-    wanted = chosen_keys(root, model=model, stage=stage, keys=key, filters=filters)
+    wanted = chosen_keys(root, model=model, stage=stage, keys=key, filters=filters, corpus=corpus)
     output = Output(as_json, quiet)
     with archive_sink(file, root.path, output, force=force) as (output, write):
         result = export_store(root, write, wanted=wanted)
