@@ -76,7 +76,7 @@ def test_skipped_items_are_counted_by_kind(
     assert vcache(*args, "--json").document["skips"] == {"video": 1}
     shown = vcache(*args)
     assert "skipped:  1 video\n" in shown.out
-    assert shown.err == "1 video skipped: videos are not warmed yet\n"
+    assert shown.err == "1 video skipped: models of family `siglip` take no videos here\n"
     assert "numpy" not in shown.out  # nothing was encoded
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/notes").write_text("x")

@@ -7,16 +7,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli import registry
+from vcache_cli.assemble.servers import MLX_VLM
 from vcache_cli.errors import ModelError
-from vcache_cli.pipeline.clips import ClipWork
+from vcache_cli.outcome import Failure
+from vcache_cli.pipeline.clips import ClipWork, no_clips
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Final
 
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.checkpoint import Checkpoint
     from vcache_cli.profile import Profile
-    from vcache_cli.protocols import ClipDecoder, ClipFamily, ClipPreprocessor
+    from vcache_cli.protocols import ClipDecoder, ClipFamily, ClipPreprocessor, WarmTarget
     from vcache_cli.recipe import Recipe
 
 __all__ = ["ClipParts", "load_clips", "make_clip_work"]
@@ -34,40 +37,53 @@ class ClipParts:
 
 
 def load_clips(
-    checkpoint: Checkpoint, profile: Profile, recipe: Recipe, options: WarmOptions
-) -> ClipParts | None:
-    """What `recipe` becomes for videos; None where the family takes none.
+    checkpoint: Checkpoint,
+    profile: Profile,
+    recipe: Recipe,
+    options: WarmOptions,
+    target: WarmTarget,
+) -> ClipParts | Failure:
+    """What `recipe` becomes for videos, or why they are skipped.
 
     Raises:
-        ModelError: frames were asked for in some way, and the model takes no videos, or has
-            settings for them that cannot be followed.
+        ModelError: frames were asked for in some way, and videos would be skipped.
     """
     wanted: dict[str, Any] = {
         name: getattr(options, name) for name in ("fps", "num_frames", "max_frames")
     }
-    asked = any(value is not None for value in wanted.values())
-    if recipe.family not in registry.names("clips"):
-        if asked:
-            raise ModelError(f"models of family `{recipe.family}` take no videos here")
-        return None
-    family: ClipFamily = registry.load("clips", recipe.family)
     try:
-        settings = family.resolve(checkpoint, profile, wanted)
-        preprocessor = family.preprocessor(settings, profile)
-    except ModelError:
-        if asked:
+        return _clip_parts(checkpoint, profile, recipe, wanted, target)
+    except ModelError as error:
+        if any(value is not None for value in wanted.values()):
             raise
-        return None  # its pictures can be warmed all the same
+        return no_clips(error.message)  # its pictures can be warmed all the same
+
+
+def _clip_parts(
+    checkpoint: Checkpoint,
+    profile: Profile,
+    recipe: Recipe,
+    wanted: Mapping[str, Any],
+    target: WarmTarget,
+) -> ClipParts:
+    if target.key_from != "digest":
+        raise ModelError(f"target `{target.name}` takes no videos here")
+    if recipe.encoder and recipe.encoder.tower == MLX_VLM:
+        raise ModelError("models that mlx-vlm's own code encodes take no videos here")
+    if recipe.family not in registry.names("clips"):
+        raise ModelError(f"models of family `{recipe.family}` take no videos here")
+    family: ClipFamily = registry.load("clips", recipe.family)
+    settings = family.resolve(checkpoint, profile, wanted)
     made = replace(recipe, family_revision=family.revision, settings={"clip": settings})
-    return ClipParts(made, preprocessor)
+    return ClipParts(made, family.preprocessor(settings, profile))
 
 
 def make_clip_work(
-    parts: ClipParts | None, profile: Profile, options: WarmOptions
-) -> ClipWork | None:
-    """The work on videos; None where they are skipped."""
-    if parts is None:
-        return None
+    parts: ClipParts | Failure, profile: Profile, options: WarmOptions
+) -> ClipWork | Failure:
+    """The work on videos, or why they are skipped."""
+    if isinstance(parts, Failure):
+        return parts
     decoder = partial(_decoder, profile, options.max_pixels)
     return ClipWork(parts.recipe, parts.preprocessor, decoder, _MAX_FILE_BYTES)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vcache_cli.assemble.clips import make_clip_work
+from vcache_cli.assemble.clips import ClipParts, make_clip_work
 from vcache_cli.encode.processor import usable_processors
 from vcache_cli.engines import ThreadEngine
 from vcache_cli.media import PillowDecoder
@@ -57,6 +57,6 @@ def make_triage(
         memo=memo,
         context=loaded.context,
         present=present,
-        clip_recipe=loaded.clips.recipe if loaded.clips else None,
+        clips=loaded.clips.recipe if isinstance(loaded.clips, ClipParts) else loaded.clips,
         retry_errors=retry_errors,
     )

@@ -23,6 +23,7 @@ from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.errors import EncodeError, MissingWeightsError, ModelError, UsageError
 from vcache_cli.items import Frames, Stage
+from vcache_cli.outcome import Failure
 from vcache_cli.protocols import Evidence
 from vcache_cli.recipe import EncoderRecipe, Recipe
 
@@ -51,14 +52,16 @@ class LoadedRecipe:
     preprocessor: Preprocessor
     encoder: Encoder | None
     """None for stage ``pixels``."""
-    clips: ClipParts | None = None
-    """None where videos are skipped."""
+    clips: ClipParts | Failure
+    """What is done with videos, or why they are skipped."""
 
     @property
     def context(self) -> str:
         """Digest of the recipe and the library versions: what memos were learnt under."""
-        clips = {"clips": self.clips.recipe.digest} if self.clips else {}
-        return digest_json({"recipe": self.recipe.digest, **clips, "versions": media.versions()})
+        known: dict[str, Any] = {"recipe": self.recipe.digest, "versions": media.versions()}
+        if isinstance(self.clips, ClipParts):
+            known |= {"clips": self.clips.recipe.digest, "av": media.av_version()}
+        return digest_json(known)
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -143,7 +146,7 @@ def _load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
         target_options=target_options,
         encoder=encoder_recipe,
     )
-    clips = None if server else load_clips(checkpoint, profile, recipe, options)
+    clips = load_clips(checkpoint, profile, recipe, options, target)
     return LoadedRecipe(recipe, target, checkpoint, profile, preprocessor, encoder, clips)
 
 

@@ -65,8 +65,8 @@ def run_warm(
             raise error
         summary = run.summary()
     fields = summary.as_json()
-    if watcher.videos:
-        output.say(f"{count(watcher.videos, 'video')} skipped: videos are not warmed yet")
+    for reason, number in watcher.videos.items():
+        output.say(f"{count(number, 'video')} skipped: {reason}")
     if summary.note and not output.quiet:
         output.say(summary.note)
     document = envelope("warm", fields, store=wanted.store)
@@ -92,8 +92,8 @@ class Watcher:
         self._warned: Counter[str] = Counter()
         self.seen = 0
         """Outcomes so far."""
-        self.videos = 0
-        """Skipped ones that had no line of their own."""
+        self.videos: Counter[str] = Counter()
+        """Skipped ones that had no line of their own, by why."""
 
     def see(self, outcome: Outcome) -> None:
         """Take one Outcome."""
@@ -124,7 +124,8 @@ class Watcher:
         skipped = outcome.status is Status.SKIPPED
         if self._output.verbose or (skipped and outcome.item.explicit):
             return [*lines, item_line(outcome)]
-        self.videos += skipped and outcome.kind is Kind.VIDEO
+        if skipped and outcome.kind is Kind.VIDEO and outcome.failure:
+            self.videos[outcome.failure.message] += 1
         return lines
 
     def _warnings(self, outcome: Outcome) -> Iterator[str]:

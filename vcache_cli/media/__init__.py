@@ -13,7 +13,7 @@ from vcache_cli.media.logs import LogRules
 from vcache_cli.media.notices import notice_text
 from vcache_cli.media.read import read_if, read_item
 from vcache_cli.media.sniff import claims_media, describe, sniff
-from vcache_cli.media.versions import versions
+from vcache_cli.media.versions import av_version, versions
 
 __all__ = [
     "GroupFile",
@@ -21,6 +21,7 @@ __all__ = [
     "LogRules",
     "PillowDecoder",
     "Sources",
+    "av_version",
     "claims_media",
     "describe",
     "is_container",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from PIL import __version__, features
@@ -12,7 +13,7 @@ from vcache_cli.media.plugins import plugin_versions
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["versions"]
+__all__ = ["av_version", "versions"]
 
 _FEATURES: Final = (
     *("avif", "jpg", "jpg_2000", "libjpeg_turbo", "libtiff", "mozjpeg", "webp", "zlib", "zlib_ng"),
@@ -32,3 +33,15 @@ def versions() -> dict[str, str]:
     Part of the *known* memo's context: another codec may decode other pixels.
     """
     return {"pillow": __version__, **dict(_found())}
+
+
+@cache
+def av_version() -> str:
+    """PyAV's, without loading it; empty where it is not installed.
+
+    Its wheels bring FFmpeg with them, so that one version stands for both.
+    """
+    try:
+        return version("av")
+    except PackageNotFoundError:
+        return ""

@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING
 
 from vcache_cli.media.clip_source import ClipSource, open_source
 from vcache_cli.media.notices import INEXACT
-from vcache_cli.outcome import Foreseen
+from vcache_cli.outcome import Failure, Foreseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from typing import Final
 
     from vcache_cli.items import Frames, MediaItem, Pixels
     from vcache_cli.protocols import ClipDecoder, ClipPreprocessor
     from vcache_cli.recipe import Recipe
 
-__all__ = ["ClipWork", "clip_fields"]
+__all__ = ["VIDEO_SKIPPED", "ClipWork", "clip_fields", "no_clips"]
+
+
+def no_clips(reason: str) -> Failure:
+    """How a video is told that is skipped for `reason`."""
+    return Failure("digest", "video", reason, hint="extract frames as PNG files, and warm those")
+
+
+VIDEO_SKIPPED: Final = no_clips("videos are not taken here")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from vcache_cli.entry import Entry, Provenance, creation_time
 from vcache_cli.errors import EncodeError
 from vcache_cli.items import Pixels
+from vcache_cli.media import av_version
 from vcache_cli.outcome import Outcome
 from vcache_cli.protocols import GroupTarget, LevelTarget
 
@@ -161,7 +162,9 @@ class EncodeBatch:
             prepared.trace.spend("encode", seconds)
         recipe, shared = self.recipe, self.provenance
         if prepared.recipe is not None:
-            recipe, shared = prepared.recipe, replace(shared, recipe=prepared.recipe.as_json())
+            recipe = prepared.recipe
+            versions = {**shared.versions, "av": av_version()}
+            shared = replace(shared, recipe=recipe.as_json(), versions=versions)
         provenance = replace(
             shared,
             source_sha256=prepared.trace.source_sha256,

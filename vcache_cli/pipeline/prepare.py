@@ -11,7 +11,7 @@ from vcache_cli.errors import EncodeError, ItemError, MediaError
 from vcache_cli.items import Group, Kind, Stage
 from vcache_cli.media import claims_media, describe, notice_text, read_if
 from vcache_cli.outcome import Failure, Foreseen, Notice, Outcome, Status
-from vcache_cli.pipeline.clips import clip_fields
+from vcache_cli.pipeline.clips import VIDEO_SKIPPED, clip_fields
 from vcache_cli.pipeline.losses import Noted, lost_outcome
 from vcache_cli.pipeline.trace import Trace
 from vcache_cli.protocols import Annotator, Evidence, LevelTarget, RequestPreprocessor
@@ -25,18 +25,11 @@ if TYPE_CHECKING:
     from vcache_cli.protocols.isolation import Loss
     from vcache_cli.recipe import Recipe
 
-__all__ = ["NOT_MEDIA", "NOT_STORED", "VIDEO_SKIPPED", "PrepareItem", "Prepared"]
+__all__ = ["NOT_MEDIA", "NOT_STORED", "PrepareItem", "Prepared"]
 
 NOT_MEDIA: Final = Failure(
     stage="digest", kind="not_media", message="not a picture or a video, by its first bytes"
 )
-VIDEO_SKIPPED: Final = Failure(
-    stage="digest",
-    kind="video",
-    message="videos are not warmed yet",
-    hint="extract frames as images; this model, or this target, takes no videos here",
-)
-
 NOT_STORED: Final = Failure(
     stage="write", kind="not_stored", message="no entry under its key", hint="run `vcache warm`"
 )
@@ -70,8 +63,8 @@ class PrepareItem:
     present: Callable[[str], bool]
     """Whether an entry is in the store, by key."""
     max_file_bytes: int
-    clips: ClipWork | None = None
-    """None: videos are skipped."""
+    clips: ClipWork | Failure = VIDEO_SKIPPED
+    """The work on videos, or why they are skipped."""
     only_key: bool = False
     """End each item once its key is known: `check` asks for presence alone."""
     note: Callable[[object], None] | None = None
@@ -145,6 +138,8 @@ class PrepareItem:
         part = Trace(item)
         with _named(item), trace.step("digest"):
             data = self._read(item, part)
+            if part.kind is Kind.VIDEO:
+                raise MediaError("a video, and requests are of pictures", kind="video")
             if data is None or part.source_sha256 is None:
                 raise MediaError(NOT_MEDIA.message, kind=NOT_MEDIA.kind)
         with _named(item):
@@ -211,10 +206,11 @@ class PrepareItem:
         return None
 
     def _end_unread(self, item: MediaItem, trace: Trace) -> Prepared | Outcome:
-        if trace.kind is Kind.VIDEO and self.clips and self.target.key_from == "digest":
-            return self._prepare_clip(self.clips, item, trace)
-        reason = VIDEO_SKIPPED if trace.kind is Kind.VIDEO else NOT_MEDIA
-        return trace.end(Status.SKIPPED, reason)
+        if trace.kind is not Kind.VIDEO:
+            return trace.end(Status.SKIPPED, NOT_MEDIA)
+        if isinstance(self.clips, Failure):
+            return trace.end(Status.SKIPPED, self.clips)
+        return self._prepare_clip(self.clips, item, trace)
 
     def _prepare_clip(self, work: ClipWork, item: MediaItem, trace: Trace) -> Prepared | Outcome:
         with ExitStack() as held:

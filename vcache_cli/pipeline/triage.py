@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from vcache_cli.digest import digest_json
 from vcache_cli.items import Group, Kind
 from vcache_cli.outcome import Failure, Notice, Outcome, Status
-from vcache_cli.pipeline.prepare import NOT_MEDIA, VIDEO_SKIPPED
+from vcache_cli.pipeline.clips import VIDEO_SKIPPED
+from vcache_cli.pipeline.prepare import NOT_MEDIA
 from vcache_cli.protocols import Evidence, Seen
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class Triage:
     """Digest of recipe and library versions: what was learnt under another one does not count."""
     present: Callable[[str], bool]
     retry_errors: bool = False
-    clip_recipe: Recipe | None = None
-    """Of videos; None where they are skipped."""
+    clips: Recipe | Failure = VIDEO_SKIPPED
+    """The recipe of videos, or why they are skipped."""
 
     def __call__(self, item: WarmItem) -> Outcome | None:
         """The Outcome of an item whose files need not be opened; None for any other."""
@@ -47,13 +48,17 @@ class Triage:
             members = ()
         if seen is None:
             return None
-        if seen.kind is Kind.VIDEO and self.clip_recipe and not seen.source_sha256:
-            return None
         if not seen.source_sha256:
-            reason = VIDEO_SKIPPED if seen.kind is Kind.VIDEO else NOT_MEDIA
-            return Outcome(item, Status.SKIPPED, kind=seen.kind, failure=reason)
+            return self._skipped(item, seen)
         found = self._present(item, seen) or self._failed_before(item, seen)
         return found._replace(members_sha256=members) if found else None
+
+    def _skipped(self, item: WarmItem, seen: Seen) -> Outcome | None:
+        """A file whose content was not read; None where it would be now."""
+        reason: Recipe | Failure = self.clips if seen.kind is Kind.VIDEO else NOT_MEDIA
+        if not isinstance(reason, Failure):
+            return None
+        return Outcome(item, Status.SKIPPED, kind=seen.kind, failure=reason)
 
     def _seen(self, item: MediaItem) -> Seen | None:
         return self.memo.unchanged(item.absolute_path, item.stat) if item.stat else None
@@ -73,8 +78,6 @@ class Triage:
         )
 
     def _present(self, item: WarmItem, seen: Seen) -> Outcome | None:
-        if seen.kind is not Kind.IMAGE and not (seen.kind is Kind.VIDEO and self.clip_recipe):
-            return None
         key = self.key_of(seen)
         if key is None or not self.present(key):
             return None
@@ -84,8 +87,10 @@ class Triage:
 
     def key_of(self, seen: Seen) -> str | None:
         """The key of content seen before; None where only decoding can tell."""
-        if seen.kind is Kind.VIDEO and self.clip_recipe:
-            return self.target.key(self.clip_recipe, Evidence(seen.source_sha256))
+        if seen.kind is Kind.VIDEO and not isinstance(self.clips, Failure):
+            return self.target.key(self.clips, Evidence(seen.source_sha256))
+        if seen.kind is not Kind.IMAGE:
+            return None
         if self.target.key_from == "digest":
             return self.target.key(self.recipe, Evidence(seen.source_sha256))
         return self.memo.known(seen.source_sha256, self.context)
