@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -227,3 +228,25 @@ def test_a_target_without_requests_says_so(tmp_path: Path, tiny_siglip: Path) ->
     run = vcache("warm", "--groups", groups, "-m", tiny_siglip, "-s", tmp_path / "s", "--json")
     assert run.code == 2
     assert "looks each picture up alone" in run.document["error"]["message"]
+
+
+def test_entries_of_older_weights_or_settings_are_made_anew(
+    tmp_path: Path, model: Path, pictures: Path
+) -> None:
+    """The server's key names the model by its path alone: it would take the old ones for hits."""
+    own = Path(shutil.copytree(model, tmp_path / "model"))
+    store, picture = tmp_path / "vision_features", pictures / "exif-1.jpg"
+    assert warm(store, own, picture).items["stored"] == 1
+    (path,) = store.glob("?/*.safetensors")
+    before = path.read_bytes()
+    make_checkpoint(own, family="qwen2_5_vl", seed=7)
+    shutil.copy(model / "preprocessor_config.json", own)
+    check = ["check", picture, "-m", own, "--target", "omlx", "-s", store, "--json"]
+    missed = vcache(*check)
+    assert missed.code == 5
+    (cold,) = missed.document["cold_items"]
+    assert cold["reason"].startswith("the entry under its key was made with encoder.fingerprint")
+    assert warm(store, own, picture).items["stored"] == 1
+    assert path.read_bytes() != before
+    assert vcache(*check).code == 0
+    assert warm(store, own, picture, "--compute-dtype", "float32").items["present"] == 1

@@ -43,6 +43,8 @@ class Misses:
         if self.other_model:
             return f"{NOT_STORED.message}; the store is of another model: {self.other_model}"
         self._read += 1
+        if outcome.key and (stale := self._differences(outcome.key)):
+            return f"the entry under its key was made with {'; '.join(stale)}"
         others = list(self._others(outcome)) if self._read <= _MAX_READ else []
         if not others:
             return NOT_STORED.message
@@ -55,13 +57,20 @@ class Misses:
         """What differs in the recipe of each other entry of the same file."""
         for file in outcome.item.files:
             for key in self.index.keys_of(file.absolute_path):
-                recipe = self._recipe(key)
-                if recipe:
-                    yield [
-                        *_options(self.recipe, recipe),
-                        *_asked(self.recipe, recipe),
-                        *_others(self.recipe, recipe),
-                    ]
+                found = self._differences(key)
+                if found is not None:
+                    yield found
+
+    def _differences(self, key: str) -> list[str] | None:
+        """Between the recipe and that of an entry; None where there is none."""
+        recipe = self._recipe(key)
+        if not recipe:
+            return None
+        return [
+            *_options(self.recipe, recipe),
+            *_asked(self.recipe, recipe),
+            *_others(self.recipe, recipe),
+        ]
 
     def _recipe(self, key: str) -> Mapping[str, Any]:
         """Of an entry; empty where it is gone, damaged, or says nothing."""

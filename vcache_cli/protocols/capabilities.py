@@ -22,6 +22,7 @@ __all__ = [
     "FeatureTarget",
     "GroupTarget",
     "LevelTarget",
+    "LooseKeys",
     "Numerics",
     "Optioned",
     "Trickling",
@@ -114,6 +115,18 @@ class FeatureTarget(Protocol):
     @property
     def output(self) -> str:
         """The output of a tower that the server takes: ``projected`` or ``hidden``."""
+        ...
+
+
+@runtime_checkable
+class LooseKeys(Protocol):
+    """A target whose keys leave parts of the recipe out. A capability of `Target`.
+
+    Its server would take an entry of older weights or other settings for a hit.
+    """
+
+    def is_current(self, recipe: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+        """Whether what was made by the recipe `found` would be made alike by `recipe`, as JSON."""
         ...
 
 

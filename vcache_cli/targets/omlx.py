@@ -104,6 +104,13 @@ class OmlxTarget:
         """Of the model's name and the hash of all pictures, in order."""
         return omlx_key(recipe.target_options["model_name"], _hash(evidence))
 
+    def is_current(self, recipe: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+        """By weights, settings and our own revisions; how precisely was computed does not count.
+
+        What else decides pixels, such as `max_side`, is in the hash.
+        """
+        return _decisive(recipe) == _decisive(found)
+
     def metadata(self, recipe: Recipe, evidence: Evidence) -> dict[str, str]:
         """The names in the key, and the patch grid of a single picture that has one."""
         known = {
@@ -198,3 +205,12 @@ def _check_version(family: str, version: tuple[int, ...]) -> None:
 def _hash(evidence: Evidence) -> str:
     frames = [each.frames for each in evidence.pictures]
     return image_hash(each.rgb[0] for each in frames if each is not None)
+
+
+def _decisive(recipe: Mapping[str, Any]) -> list[Any]:
+    """The parts of a recipe, as JSON, that the server's key leaves out."""
+    encoder = recipe.get("encoder")
+    made = encoder if isinstance(encoder, dict) else {}
+    parts = ("profile_revision", "family", "family_revision", "settings")
+    how = ("tower", "revision", "fingerprint", "output")
+    return [*(recipe.get(name) for name in parts), *(made.get(name) for name in how)]
