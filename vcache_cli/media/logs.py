@@ -17,7 +17,6 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from vcache_cli.errors import MediaError
 from vcache_cli.items import FileStat, Group, MediaItem, Trouble
-from vcache_cli.media.fetch import UrlPart
 from vcache_cli.media.parts import Place, opened_container, read_exactly
 from vcache_cli.media.read import HEAD_BYTES, check_size, opened
 from vcache_cli.media.requests import MAX_PICTURES, Named, find_request, pictures_of
@@ -186,6 +185,8 @@ class _Log:
         if not self.rules.allow_http:
             told = "named by http, and nothing is fetched without --allow-http"
             return self._told(name, "http_not_allowed", told)
+        from vcache_cli.media.fetch import UrlPart  # with http and ssl, which few runs need
+
         # Without a stat: what is at a URL may change at any time.
         return MediaItem(self.path, explicit=True, part=UrlPart(name, url))
 
