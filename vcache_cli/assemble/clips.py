@@ -11,6 +11,7 @@ from vcache_cli.assemble.servers import MLX_VLM
 from vcache_cli.errors import ModelError
 from vcache_cli.outcome import Failure
 from vcache_cli.pipeline.clips import ClipWork, no_clips
+from vcache_cli.protocols.clips import ClipTarget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +67,7 @@ def _clip_parts(
     wanted: Mapping[str, Any],
     target: WarmTarget,
 ) -> ClipParts:
-    if target.key_from != "digest":
+    if not (isinstance(target, ClipTarget) and target.takes_clips):
         raise ModelError(f"target `{target.name}` takes no videos here")
     if recipe.encoder and recipe.encoder.tower == MLX_VLM:
         raise ModelError("models that mlx-vlm's own code encodes take no videos here")

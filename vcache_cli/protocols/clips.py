@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vcache_cli.items import Frames, Pixels
     from vcache_cli.profile import Profile
 
-__all__ = ["ClipDecoder", "ClipFamily", "ClipPreprocessor"]
+__all__ = ["ClipDecoder", "ClipFamily", "ClipPreprocessor", "ClipTarget"]
 
 
 class ClipDecoder(Protocol):
@@ -109,4 +109,14 @@ class ClipFamily(Protocol):
 
     def preprocessor(self, settings: Mapping[str, Any], profile: Profile) -> ClipPreprocessor:
         """The preprocessor of resolved settings."""
+        ...
+
+
+@runtime_checkable
+class ClipTarget(Protocol):
+    """Capability of a target with `key_from` ``digest``: an entry may be of a video."""
+
+    @property
+    def takes_clips(self) -> bool:
+        """True where a video's entry would be found, and be of the frames that are expected."""
         ...

@@ -177,6 +177,7 @@ class NativeTarget:
 
     name: str = "native"
     key_from: KeyFrom = "digest"
+    takes_clips: bool = True
     unit: Unit = "item"
     profile: str | None = None
     layout: NativeLayout = NativeLayout()
