@@ -1,7 +1,7 @@
 """Our towers over a grid against transformers' torch towers, with the same weights.
 
 Every weight and bias is drawn anew. Tensors are saved under the names that published checkpoints
-have, and pixels are noise: five sizes of picture, alone and in one batch.
+have, and pixels are noise: five sizes of picture and four clips, alone and in one batch.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ NARROW_LIMIT = 6e-2
 GRIDS = [(1, 2, 2), (1, 8, 8), (1, 6, 22), (1, 18, 10), (1, 14, 26)]
 """Five pictures: one token, whole windows, wider than high, higher than wide, cut windows."""
 
-CLIP = (2, 10, 6)
-"""A clip of two steps in time, whose frames do not see each other."""
+CLIPS = [(2, 10, 6), (3, 2, 2), (5, 6, 14), (17, 4, 8)]
+"""Clips of several steps in time, of which none sees another."""
+
+PICTURE_NAMES = ("pixel_values", "image_grid_thw")
+CLIP_NAMES = ("pixel_values_videos", "video_grid_thw")
 
 TOWERS: dict[str, Tower] = {
     "qwen2_vl": qwen2_vl.TOWER,
@@ -172,16 +175,16 @@ def pictures(model: Any, grids: Sequence[tuple[int, int, int]]) -> list[Pixels]:
         patches = rng.standard_normal((frames * height * columns, width), dtype=np.float32)
         grid = np.array([frames, height, columns], np.int64)
         num_tokens = len(patches) // config.spatial_merge_size**2
-        items.append(Pixels({"pixel_values": patches, "image_grid_thw": grid}, num_tokens))
+        names = CLIP_NAMES if frames > 1 else PICTURE_NAMES
+        items.append(Pixels(dict(zip(names, (patches, grid), strict=True)), num_tokens))
     return items
 
 
 def reference(model: Any, item: Pixels) -> dict[str, torch.Tensor]:  # noqa: ANN401
     """What torch makes of one item, in the dtype of the model."""
-    patches = torch.from_numpy(item.tensors["pixel_values"])
-    grid = torch.from_numpy(item.tensors["image_grid_thw"])[None]
+    patches, grid = (torch.from_numpy(value) for value in item.tensors.values())
     with torch.no_grad():
-        out = model(patches, grid_thw=grid)
+        out = model(patches, grid_thw=grid[None])
     stacked = getattr(out, "deepstack_features", None) or []
     named = {f"deepstack_{number}": value for number, value in enumerate(stacked)}
     return {"features": out.pooler_output, **named}
@@ -219,7 +222,7 @@ def tallies() -> Iterator[defaultdict[str, Tally]]:
     yield found
     for pair, tally in sorted(found.items()):
         print(
-            f"\n{pair}: {tally.towers} towers x {len(GRIDS) + 1} sizes, "
+            f"\n{pair}: {tally.towers} towers x {len(GRIDS + CLIPS)} sizes, "
             f"largest relative error {tally.largest:.2e}"
         )
 
@@ -230,7 +233,7 @@ def test_features_are_those_of_torch(
 ) -> None:
     model = built(case)
     checkpoint = open_checkpoint(str(saved(case, model, tmp_path)))
-    items = pictures(model, [*GRIDS, CLIP])
+    items = pictures(model, [*GRIDS, *CLIPS])
     model = narrowed(model, torch.float32)
     expected = [
         {name: value.numpy() for name, value in reference(model, item).items()} for item in items
@@ -261,7 +264,7 @@ def test_features_in_bfloat16_are_near_those_of_torch(
     case = Case(family, size, dtype="bfloat16")
     model = built(case)
     checkpoint = open_checkpoint(str(saved(case, model, tmp_path)))
-    items = pictures(model, [*GRIDS, CLIP])
+    items = pictures(model, [*GRIDS, *CLIPS])
     expected = [
         {each: value.float().numpy() for each, value in reference(model, item).items()}
         for item in items
