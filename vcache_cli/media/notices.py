@@ -51,8 +51,8 @@ INEXACT: Final = frozenset(
 _TEXTS: Final = {
     ALPHA: "transparency is dropped, as the image processor does: hidden colours become visible",
     ANIMATION: "only the first frame or page is used, as the image processor does",
-    CLIP_COUNTED: "the container does not say how many frames it has, and they were counted: "
-    "some of the server's decoders refuse such a file",
+    CLIP_COUNTED: "the container does not say how many frames it has, so that some of the server's "
+    "decoders refuse it; counted",
     CLIP_DAMAGED: "a part of the clip is damaged and was left out; a server may stop there",
     CLIP_DEEP: "more than 8 bits a channel: the server's decoder rounds them differently",
     CLIP_NOT_TURNED: "the clip is to be shown turned, and the server does not turn it",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vcache_cli.clips import ClipFacts
-from vcache_cli.errors import MediaError, ModelError
+from vcache_cli.errors import EncodeError, MediaError, ModelError
 from vcache_cli.items import Frames
 from vcache_cli.media import notices
 from vcache_cli.media.clip_file import AGAIN, open_clip
@@ -93,10 +93,12 @@ class VideoDecoder:
         plan = planner(survey.facts)
         self._check_plan(plan)
         taken = self._taken(source, survey, plan)
-        if len(taken.pts_seconds) < len(plan.indices):
-            again = planner(replace(survey.facts, delivered=len(taken.pts_seconds)))
-            if (again.size, len(again.indices)) != (plan.size, len(taken.pts_seconds)):
-                taken = self._taken(source, survey, again)
+        given, asked = len(taken.pts_seconds), len(plan.indices)
+        if given < asked:
+            again = _planned_again(planner, replace(survey.facts, delivered=given), asked)
+            if (again.size, len(again.indices)) != (plan.size, given):
+                warnings = taken.warnings  # which the second time would not be short of any
+                taken = replace(self._taken(source, survey, again), warnings=warnings)
         return taken
 
     def _survey(self, source: BinaryIO) -> _Survey:
@@ -151,6 +153,15 @@ class VideoDecoder:
             return _collected(clip, in_turn(clip.frames(), plan.indices), plan, survey)
 
 
+def _planned_again(planner: Planner, facts: ClipFacts, asked: int) -> ClipPlan:
+    """The plan for as many frames as there were."""
+    try:
+        return planner(facts)
+    except EncodeError as error:
+        message = f"ends early: gave {facts.delivered} of {asked} frames: {error.message}"
+        raise EncodeError(message, kind=error.item_kind, hint=AGAIN) from error
+
+
 @dataclass(frozen=True, slots=True)
 class _Survey:
     """A clip before its frames are taken."""
@@ -197,7 +208,7 @@ def _warnings(clip: ClipFile, times: ClipTimes, first: VideoFrame, rule: str) ->
         (notices.CLIP_SEEKS, opencv and clip.container.format.name in _WITHOUT_INDEX),
         (notices.CLIP_DEEP, opencv and any(each.bits > 8 for each in parts)),
         (notices.CLIP_ODD, opencv and halved and (first.width % 2 or first.height % 2)),
-        (notices.CLIP_COUNTED, not opencv and not clip.stream.frames),
+        (f"{notices.CLIP_COUNTED}: {times.num_frames}", not opencv and not clip.stream.frames),
         (notices.CLIP_NOT_TURNED, turned and (not opencv or first.rotation % 90 != 0)),
     )
     return tuple(kind for kind, holds in tests if holds)
