@@ -75,3 +75,16 @@ def test_frames_cannot_be_asked_for_of_a_model_without_clips(
     run = vcache("warm", media, "-m", tiny_siglip, "-s", store, "--fps", "2")
     assert run.code == 15
     assert "take no videos" in run.err
+
+
+def test_the_key_of_a_corpus_names_its_videos_and_how_frames_are_taken(
+    corpus: Path, tmp_path: Path
+) -> None:
+    model = make_checkpoint(tmp_path / "model", family="qwen3_vl")
+    args = ("-m", model, "--stage", "pixels", "--json")
+    first = vcache("key", corpus, *args).document
+    assert first["items"] == 5  # one of the clips cannot be decoded
+    others = [vcache("key", corpus, *args, "--num-frames", "4").document["key"]]
+    (corpus / "plain.mp4").write_bytes(made_clip(30))
+    others.append(vcache("key", corpus, *args).document["key"])
+    assert len({first["key"], *others}) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.assemble.clips import ClipParts
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, look_up
 from vcache_cli.assemble.recipes import load_recipe
 from vcache_cli.digest import digest_json
@@ -13,6 +14,8 @@ from vcache_cli.items import Kind
 from vcache_cli.pipeline import WarmTotals
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.protocols import Source
 
@@ -26,7 +29,7 @@ class CorpusKey:
     key: str
     """64 hex: equal for equal content and recipe, whatever names and order."""
     items: int
-    """Different pictures."""
+    """Different pictures and videos."""
     recipe: dict[str, Any]
     """See `LoadedRecipe.describe`."""
     unreadable: int = 0
@@ -57,22 +60,34 @@ def _unread(totals: WarmTotals) -> str:
 
 
 def corpus_key(source: Source, *, model: str, options: WarmOptions) -> CorpusKey:
-    """The fingerprint of a corpus and a recipe. Reads every picture, decodes none.
+    """The fingerprint of a corpus and a recipe. Reads every file, decodes no picture.
 
     Raises:
         NothingToDoError: no picture was found.
         ModelError, UsageError: see `open_warm`.
     """
     loaded = load_recipe(model, options)
-    digests: set[str] = set()
+    recipes = {Kind.IMAGE: loaded.recipe.digest}
+    if isinstance(loaded.clips, ClipParts):
+        recipes[Kind.VIDEO] = loaded.clips.recipe.digest
+    digests: dict[Kind, set[str]] = {kind: set() for kind in recipes}
     unreadable = WarmTotals()
     for outcome in look_up(source, loaded, options, NOTHING_KNOWN):
-        if outcome.source_sha256 and outcome.kind is Kind.IMAGE:
-            digests.add(outcome.source_sha256)
+        if outcome.source_sha256 and outcome.kind in digests:
+            digests[outcome.kind].add(outcome.source_sha256)
         elif outcome.failure and outcome.failure.transient:
             unreadable.add(outcome)
-    if not digests:
+    if not any(digests.values()):
         raise NothingToDoError(f"no picture was found{_unread(unreadable)}")
-    key = digest_json({"recipe": loaded.recipe.digest, "sources": sorted(digests)})
+    items = sum(map(len, digests.values()))
     failures = tuple(unreadable.failures)
-    return CorpusKey(key, len(digests), loaded.describe(), unreadable.failed, failures)
+    return CorpusKey(_key(recipes, digests), items, loaded.describe(), unreadable.failed, failures)
+
+
+def _key(recipes: Mapping[Kind, str], digests: Mapping[Kind, set[str]]) -> str:
+    """Videos are named only where there are some: most corpora have none."""
+    parts = {
+        kind: {"recipe": recipes[kind], "sources": sorted(found)} for kind, found in digests.items()
+    }
+    videos = {"videos": parts[Kind.VIDEO]} if digests.get(Kind.VIDEO) else {}
+    return digest_json({**parts[Kind.IMAGE], **videos})
