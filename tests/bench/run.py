@@ -18,7 +18,12 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RESULTS = HERE / "RESULTS.md"
-PEERS = {"_torch": ".venv-parity-torch", "_mlx_vlm": ".venv-parity"}
+PEERS = {
+    "_torch": ".venv-parity-torch",
+    "_mlx_vlm": ".venv-parity",
+    "_adapter": ".venv-parity",
+    "_pixels": ".venv-parity",
+}
 """Endings of names, to environments that `make parity-torch` and `make parity` make."""
 PACKAGES = ("vcache-cli", "numpy", "pillow", "safetensors", "xxhash", "mlx")
 
