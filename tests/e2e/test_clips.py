@@ -88,3 +88,21 @@ def test_the_key_of_a_corpus_names_its_videos_and_how_frames_are_taken(
     (corpus / "plain.mp4").write_bytes(made_clip(30))
     others.append(vcache("key", corpus, *args).document["key"])
     assert len({first["key"], *others}) == 3
+
+
+@pytest.mark.parametrize("stage", ["pixels", "features"])
+def test_clips_are_computed_anew(stage: str, corpus: Path, store: Path, tmp_path: Path) -> None:
+    """With the frames that were asked for then, whatever the model's settings ask for now."""
+    model = make_checkpoint(tmp_path / "model", family="qwen3_vl")
+    args = (corpus, "-m", model, "-s", store, "--stage", stage, "--backend", "numpy")
+    assert vcache("warm", *args).code == 3  # the clip without pictures
+    assert vcache("warm", *args, "--num-frames", "6").code == 3
+    verified = vcache("verify", store, "--level", "recompute", "--model", model, "--json")
+    assert verified.code == 0, verified.err
+    told = verified.document["recomputed"]
+    assert told["compared"] == told["within_tolerance"] == 6
+    assert not told["not_recomputable"]
+    assert not told["drifted"]
+    (corpus / "plain.mp4").write_bytes(made_clip(30))
+    again = vcache("verify", store, "--level", "recompute", "--model", model, "--json")
+    assert again.document["recomputed"]["not_recomputable"] == {"source_changed": 2}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vcache_cli.protocols import ClipDecoder, ClipFamily, ClipPreprocessor, WarmTarget
     from vcache_cli.recipe import Recipe
 
-__all__ = ["ClipParts", "load_clips", "make_clip_work"]
+__all__ = ["ClipParts", "frames_asked", "load_clips", "make_clip_work"]
 
 _MAX_FILE_BYTES: Final = 16 * 1024**3
 """Of a video file; it is never in memory as a whole."""
@@ -87,6 +87,19 @@ def make_clip_work(
         return parts
     decoder = partial(_decoder, profile, options.max_pixels)
     return ClipWork(parts.recipe, parts.preprocessor, decoder, _MAX_FILE_BYTES)
+
+
+def frames_asked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that ask for the frames of resolved `settings`, whoever asked for them then.
+
+    Raises:
+        KeyError: they are of no clip.
+    """
+    sampling = settings["sampling"]
+    rate, count = sampling.get("fps"), sampling.get("num_frames")
+    asked = {"num_frames": count} if rate is None else {"fps": rate}
+    most = sampling.get("stills", sampling.get("max_frames"))
+    return {name: value for name, value in {**asked, "max_frames": most}.items() if value}
 
 
 def _decoder(profile: Profile, max_pixels: int) -> ClipDecoder:

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli import media
+from vcache_cli.assemble.anew import SkipEntry, Sources, recipe_for, tensors_anew
+from vcache_cli.assemble.clips import frames_asked
 from vcache_cli.assemble.drift import recipe_differences, version_differences
 from vcache_cli.assemble.options import DTYPES, WarmOptions
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.servers import MLX_VLM
 from vcache_cli.checkpoint import open_checkpoint
-from vcache_cli.digest import digest_bytes
 from vcache_cli.encode.tolerances import TOLERANCES, compare, tolerance_of
-from vcache_cli.errors import InvalidEntryError, ItemError, ModelError, ReadError, UsageError
+from vcache_cli.errors import InvalidEntryError, ModelError, UsageError
 from vcache_cli.items import Kind, Stage, display_path
 from vcache_cli.store.files import OsFiles
 from vcache_cli.store.index import open_index
@@ -34,28 +35,10 @@ if TYPE_CHECKING:
     from vcache_cli.store.meta import StoreRoot
     from vcache_cli.store.rows import FileFacts
 
-__all__ = ["Recompute", "Sources", "open_recompute"]
+__all__ = ["Recompute", "open_recompute"]
 
 _OPTION_OF: Final = {stored: name for name, stored in DTYPES.items()}
 _KIND: Final = "recompute_mismatch"
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where the index last saw the pictures. Paths are `surrogateescape` text."""
-
-    by_key: Mapping[str, tuple[str, ...]]
-    by_digest: Mapping[str, tuple[str, ...]]
-
-    def paths(self, entry: Entry) -> tuple[str, ...]:
-        """Files that may hold the entry's source, likeliest first."""
-        digest = entry.provenance.source_sha256 or ""
-        both = *self.by_key.get(entry.key, ()), *self.by_digest.get(digest, ())
-        return tuple(dict.fromkeys(both))
-
-
-class _Skip(Exception):  # noqa: N818  no error: an entry of which nothing can be said
-    """Why an entry is not computed anew."""
 
 
 @dataclass(eq=False)
@@ -92,7 +75,7 @@ class Recompute:
             return self._examine(file, entry)
         except (OSError, InvalidEntryError):
             return ()  # removed or replaced since it was found sound
-        except _Skip as reason:
+        except SkipEntry as reason:
             with self._lock:
                 self.skipped[str(reason)] += 1
             return ()
@@ -122,16 +105,15 @@ class Recompute:
         return self.root.layout
 
     def _examine(self, file: FileFacts, entry: Entry) -> tuple[Problem, ...]:
-        if entry.provenance.kind is Kind.VIDEO:
-            raise _Skip("video")
         loaded = self._load(entry)
-        differing = recipe_differences(loaded.recipe.as_json(), entry.recipe)
+        recipe = recipe_for(entry, loaded)
+        differing = recipe_differences(recipe.as_json(), entry.recipe)
         shares_weights = loaded.encoder is not None and "weights" not in differing
         if differing and not self._is_ours(entry) and not shares_weights:
-            raise _Skip("other_model")  # it is right to differ
+            raise SkipEntry("other_model")  # it is right to differ
         try:
             difference = self._difference(entry, loaded)
-        except _Skip:
+        except SkipEntry:
             if not differing:
                 raise
             return (self._drift(file, next(iter(differing)), _told(differing), None),)
@@ -142,7 +124,7 @@ class Recompute:
             return (self._drift(file, next(iter(differing)), _told(differing), difference),)
         if not drifts:
             return ()
-        versions = version_differences(_versions(loaded), entry.provenance.versions)
+        versions = version_differences(_versions(loaded, entry), entry.provenance.versions)
         told = ", ".join(versions) or "same recipe and versions, other values"
         reason = "versions" if versions else "content"
         return (self._drift(file, reason, told, difference),)
@@ -181,7 +163,7 @@ class Recompute:
                 self._loaded[name] = self._tried(choices, entry)
             loaded = self._loaded[name]
         if isinstance(loaded, str):
-            raise _Skip(loaded)
+            raise SkipEntry(loaded)
         return loaded
 
     def _tried(self, choices: WarmOptions, entry: Entry) -> LoadedRecipe | str:
@@ -200,29 +182,8 @@ class Recompute:
         return entry.provenance.model in {None, display_path(self.label)}
 
     def _difference(self, entry: Entry, loaded: LoadedRecipe) -> Difference:
-        data = self._source(entry, loaded)
-        try:
-            pixels = loaded.preprocessor(media.PillowDecoder(loaded.profile).decode(data))
-            value = loaded.encoder.encode([pixels])[0] if loaded.encoder else pixels
-            tensors = loaded.target.tensors(loaded.recipe, value)
-        except ItemError as error:
-            raise _Skip("not_encodable") from error
-        anew = {name: tensor.numpy() for name, tensor in tensors.items()}
+        anew = tensors_anew(entry, loaded, self.sources)
         return compare(anew, {name: entry.numpy(name) for name in entry.tensors})
-
-    def _source(self, entry: Entry, loaded: LoadedRecipe) -> bytes:
-        found, paths = "source_unknown", self.sources.paths(entry)
-        for path in paths:
-            try:
-                data = media.read_item(media.reopened(path), max_bytes=WarmOptions().max_file_bytes)
-            except ReadError:
-                found = "source_gone"
-                continue
-            if digest_bytes(data) == entry.provenance.source_sha256:
-                return data
-            found = "source_changed"
-        is_group = loaded.target.unit == "group" and len(paths) > 1
-        raise _Skip("group" if is_group else found)
 
 
 def open_recompute(root: StoreRoot, *, model: str, backend: str | None = None) -> Recompute:
@@ -273,14 +234,17 @@ def _choices(entry: Entry, backend: str | None) -> WarmOptions:
             chosen["output"] = str(encoder["output"])
             chosen["dtype"] = _OPTION_OF[encoder["stored_dtype"]]
             chosen["compute_dtype"] = _OPTION_OF[encoder["compute_dtype"]]
+        if entry.provenance.kind is Kind.VIDEO:
+            chosen |= frames_asked(recipe["settings"]["clip"])
     except (KeyError, TypeError) as error:  # a server's own file says nothing of it
-        raise _Skip("no_recipe") from error
+        raise SkipEntry("no_recipe") from error
     return WarmOptions(**chosen)
 
 
-def _versions(loaded: LoadedRecipe) -> dict[str, str]:
-    """As entries that are made now record them."""
-    return {"vcache": __version__, **loaded.versions}
+def _versions(loaded: LoadedRecipe, entry: Entry) -> dict[str, str]:
+    """As such entries that are made now record them."""
+    av = {"av": media.av_version()} if entry.provenance.kind is Kind.VIDEO else {}
+    return {"vcache": __version__, **loaded.versions, **av}
 
 
 def _told(differing: Mapping[str, list[str]]) -> str:
