@@ -106,3 +106,17 @@ def test_clips_are_computed_anew(stage: str, corpus: Path, store: Path, tmp_path
     (corpus / "plain.mp4").write_bytes(made_clip(30))
     again = vcache("verify", store, "--level", "recompute", "--model", model, "--json")
     assert again.document["recomputed"]["not_recomputable"] == {"source_changed": 2}
+
+
+def test_a_server_that_may_take_other_frames_gets_no_videos(
+    corpus: Path, store: Path, tmp_path: Path
+) -> None:
+    model = make_checkpoint(tmp_path / "model", family="qwen2_5_vl")
+    args = (corpus, "-m", model, "-s", store, "--target", "vllm-ec", "--backend", "numpy")
+    run = vcache("warm", *args)
+    assert run.code == 0, run.err
+    assert "3 videos skipped: target `vllm-ec` takes no videos here" in run.err
+    assert vcache("warm", *args, "--json").document["skips"] == {"video": 3}  # from the memo
+    refused = vcache("warm", *args, "--fps", "2")
+    assert refused.code == 15
+    assert "`vllm-ec` takes no videos" in refused.err

@@ -24,7 +24,8 @@ def plugins(
 ) -> int:
     """List what is installed, and whether it can be used here.
 
-    Targets, families, towers, backends and profiles, each with the package that brings it.
+    Targets, families of pictures and of videos (clips), towers, backends and profiles, each with
+    the package that brings it.
     """
     if encoders:
         return _encoders(Output(as_json, quiet))
