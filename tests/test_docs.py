@@ -43,6 +43,7 @@ def test_help_states_the_default_of_every_setting_that_has_one() -> None:
 
     told = {flag: each.help for _, each in parameters() for flag in each.opts}
     shown = {"min_free": "256MiB", "max_file_size": "256MiB", "grace": "10m"}
+    shown |= {"item_timeout": "5m", "item_memory": "4GiB"}
     for setting in SETTINGS:
         if setting.default not in {None, False}:
             default = shown.get(setting.name, setting.default)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vcache_cli.protocols.isolation import Loss
+from vcache_cli.protocols import Loss
 
 
 def double(value: int) -> int:

@@ -10,7 +10,7 @@ from vcache_cli.items import Frames, Group, Kind
 from vcache_cli.outcome import Status
 from vcache_cli.pipeline import PrepareItem
 from vcache_cli.pipeline.losses import Noted, lost_outcome
-from vcache_cli.protocols.isolation import Isolable, Loss
+from vcache_cli.protocols import Isolable, Loss
 from vcache_cli.targets.native import NativeTarget
 
 CRASH = Loss("crashed", "killed by SIGSEGV", 0.5)

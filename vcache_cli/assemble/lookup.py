@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from vcache_cli.assemble.current import where_current
 from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
 from vcache_cli.assemble.stores import open_root
 from vcache_cli.pipeline import check_items
@@ -45,7 +46,11 @@ class _NoMemo:
         return None
 
 
-NOTHING_KNOWN: Known = (_NoMemo(), lambda _key: False)
+def _absent(_key: str) -> bool:
+    return False
+
+
+NOTHING_KNOWN: Known = (_NoMemo(), _absent)
 """As of a store that does not exist."""
 
 
@@ -67,9 +72,11 @@ def look_up(
 ) -> Iterator[Outcome]:
     """See `check_items`."""
     memo, present = known
+    if isinstance(present, Presence):
+        present = where_current(loaded, present)
     return check_items(
         source.items(),
         triage=make_triage(loaded, memo, present),
         prepare=make_prepare(loaded, options, present, only_key=True),
-        workers=make_workers(options),
+        workers=make_workers(loaded, options),
     )

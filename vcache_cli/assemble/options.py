@@ -44,7 +44,13 @@ class WarmOptions:
     output: str | None = None
     """``projected`` or ``hidden``; None is what the family's tower gives by default."""
     workers: int | None = None
-    """Threads that decode; None is one per core."""
+    """Items decoded at once; None is one per core."""
+    isolation: Literal["process", "thread"] = "process"
+    """Where they are decoded: in processes that may crash, or in threads of this one."""
+    item_timeout_seconds: float | None = 300.0
+    """Longest that a process may take for an item; None is no limit."""
+    item_memory_bytes: int | None = 4 * 1024**3
+    """Most memory that a process may take for an item; None is no limit."""
     batch_size: int | None = None
     """Items encoded at once; None lets the encoder decide."""
     on_error: Literal["skip", "fail"] = "skip"
@@ -84,12 +90,14 @@ class WarmOptions:
         if self.compute_dtype not in COMPUTE_DTYPES:
             known = ", ".join(sorted(COMPUTE_DTYPES))
             raise UsageError(f"no compute dtype `{self.compute_dtype}`; available: {known}")
+        if self.item_timeout_seconds is not None and self.item_timeout_seconds <= 0:
+            raise UsageError(f"item_timeout_seconds is {self.item_timeout_seconds}, more is needed")
         if self.fps is not None and self.num_frames is not None:
             raise UsageError("fps and num_frames exclude each other")
         if self.fps is not None and not 0 < self.fps <= MAX_FPS:
             raise UsageError(f"fps is {self.fps}, more than 0 and at most {MAX_FPS} is needed")
         counts = ("workers", "batch_size", "max_pixels", "max_file_bytes")
-        for name in (*counts, "num_frames", "max_frames"):
+        for name in (*counts, "num_frames", "max_frames", "item_memory_bytes"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"{name} is {value}, at least 1 is needed")

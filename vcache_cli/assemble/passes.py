@@ -6,23 +6,28 @@ from typing import TYPE_CHECKING
 
 from vcache_cli.assemble.clips import ClipParts, make_clip_work
 from vcache_cli.encode.processor import usable_processors
-from vcache_cli.engines import ThreadEngine
+from vcache_cli.engines import Limits, ProcessEngine, ThreadEngine
 from vcache_cli.media import PillowDecoder
 from vcache_cli.pipeline import PrepareItem, Triage
+from vcache_cli.protocols import Resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.assemble.recipes import LoadedRecipe
-    from vcache_cli.protocols import Memo
+    from vcache_cli.protocols import Engine, Memo
 
 __all__ = ["make_prepare", "make_triage", "make_workers"]
 
 
-def make_workers(options: WarmOptions) -> ThreadEngine:
-    """The threads that read and decode."""
-    return ThreadEngine(options.workers or usable_processors())
+def make_workers(loaded: LoadedRecipe, options: WarmOptions) -> Engine:
+    """Where items are read and decoded: a server's own code only ever in this process."""
+    workers = options.workers or usable_processors()
+    resident = any(isinstance(each, Resident) for each in (loaded.target, loaded.preprocessor))
+    if resident or options.isolation == "thread":
+        return ThreadEngine(workers)
+    return ProcessEngine(workers, Limits(options.item_timeout_seconds, options.item_memory_bytes))
 
 
 def make_prepare(

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from vcache_cli.assemble.current import where_current
 from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.space import PruningWriter, refuse_pruning
@@ -203,7 +204,7 @@ class WarmRun:
             limit, grace = options.max_size_bytes, options.grace_seconds
             self._pruner = PruningWriter(store, writer, budget, limit, grace)
             submit = self._pruner.submit
-        present = Presence(self._root)
+        present = where_current(loaded, Presence(self._root))
         encoder = loaded.encoder
         concurrency = encoder.concurrency if encoder else 1
         default_batch = _BATCH_ON_CPU if concurrency > 1 else _BATCH_ON_ACCELERATOR
@@ -223,7 +224,7 @@ class WarmRun:
                 encode=encode,
                 ledger=index,
                 touch=store.touch,
-                workers=make_workers(options),
+                workers=make_workers(loaded, options),
                 encoders=ThreadEngine(concurrency, ahead=1),
                 batch_size=options.batch_size or (default_batch if encoder else 1),
                 most_ahead=1 if _trickles(self._source) else MOST_AHEAD,

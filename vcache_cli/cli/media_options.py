@@ -10,6 +10,9 @@ __all__ = [
     "AllowHttpOption",
     "ForceProfileOption",
     "FpsOption",
+    "IsolationOption",
+    "ItemMemoryOption",
+    "ItemTimeoutOption",
     "MaxFileSizeOption",
     "MaxFramesOption",
     "MaxPixelsOption",
@@ -61,6 +64,34 @@ MaxFramesOption = Annotated[
         metavar="N",
         about="Videos: the most frames taken of one.",
         default="as the model's settings say",
+    ),
+]
+IsolationOption = Annotated[
+    str | None,
+    option(
+        "--isolation",
+        metavar="process|thread",
+        about="Where pictures are decoded: in processes that may crash at the cost of one, or in"
+        " threads, where you trust them.",
+        default="process",
+    ),
+]
+ItemTimeoutOption = Annotated[
+    str | None,
+    option(
+        "--item-timeout",
+        metavar="AGE",
+        about="Longest that a process may take for one item, or none.",
+        default="5m",
+    ),
+]
+ItemMemoryOption = Annotated[
+    str | None,
+    option(
+        "--item-memory",
+        metavar="SIZE",
+        about="Most memory that a process may take for one item, or none.",
+        default="4GiB",
     ),
 ]
 MaxPixelsOption = Annotated[

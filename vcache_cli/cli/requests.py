@@ -25,6 +25,7 @@ _SETTINGS = (
     *("store", "model", "target", "stage", "profile", "backend", "dtype", "compute_dtype"),
     *("workers", "batch_size", "on_error", "max_errors", "max_size", "min_free", "on_full"),
     *("model_name", "max_side", "omlx_version", "force_profile", "max_pixels", "max_file_size"),
+    *("isolation", "item_timeout", "item_memory"),
 )
 
 
@@ -126,6 +127,9 @@ def _options(settings: Settings, given: Mapping[str, Any]) -> WarmOptions:
         dtype=settings.dtype,
         compute_dtype=settings.compute_dtype,
         workers=settings.workers,
+        isolation=settings.isolation,
+        item_timeout_seconds=settings.item_timeout,
+        item_memory_bytes=settings.item_memory,
         batch_size=settings.batch_size,
         on_error=settings.on_error,
         max_errors=settings.max_errors,

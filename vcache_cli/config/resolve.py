@@ -44,6 +44,9 @@ class Settings:
     max_pixels: int = 178_956_970
     """Width times height of the largest picture that is decoded."""
     max_file_size: int = 256 * 1024**2
+    isolation: Literal["process", "thread"] = "process"
+    item_timeout: float | None = 300.0
+    item_memory: int | None = 4 * 1024**3
     """Bytes."""
     on_error: Literal["skip", "fail"] = "skip"
     max_errors: str | None = None

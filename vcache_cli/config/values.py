@@ -18,6 +18,7 @@ __all__ = [
     "parse_fraction",
     "parse_max_errors",
     "parse_optional_bytes",
+    "parse_optional_seconds",
     "parse_seconds",
     "parse_shard",
     "parse_side",
@@ -74,6 +75,24 @@ def parse_seconds(value: object) -> float:
     600.0
     """
     return parse_age(parse_text(value))
+
+
+def parse_optional_seconds(value: object) -> float | None:
+    """Seconds of an age, more than none of them; or None for ``none``.
+
+    Raises:
+        ValueError: neither.
+        UsageError: a text that is neither.
+
+    >>> parse_optional_seconds("5m"), parse_optional_seconds("none")
+    (300.0, None)
+    """
+    if value == "none":
+        return None
+    seconds = parse_seconds(value)
+    if seconds <= 0:
+        raise ValueError(value)
+    return seconds
 
 
 def parse_fraction(value: object) -> float:

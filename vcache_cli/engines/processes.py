@@ -25,7 +25,7 @@ from vcache_cli.engines.launching import Launcher, LoneLauncher, NurseryLauncher
 from vcache_cli.engines.local import ThreadSession
 from vcache_cli.engines.worker import OUT_OF_MEMORY, Limits
 from vcache_cli.errors import UsageError
-from vcache_cli.protocols.isolation import Isolable, Loss
+from vcache_cli.protocols import Isolable, Loss
 
 if TYPE_CHECKING:
     from vcache_cli.protocols import Session

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from vcache_cli.engines.frames import LostError, receive, send
 from vcache_cli.engines.rooms import Outbox
-from vcache_cli.protocols.isolation import Isolable
+from vcache_cli.protocols import Isolable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

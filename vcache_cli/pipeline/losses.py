@@ -10,7 +10,7 @@ from vcache_cli.outcome import Failure, Outcome, Status
 if TYPE_CHECKING:
     from vcache_cli.items import Kind, MediaItem, WarmItem
     from vcache_cli.pipeline.trace import Trace
-    from vcache_cli.protocols.isolation import Loss
+    from vcache_cli.protocols import Loss
 
 __all__ = ["Noted", "lost_outcome"]
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.items import Frames, MediaItem, Pixels, WarmItem
     from vcache_cli.pipeline.clips import ClipWork
-    from vcache_cli.protocols import Decoder, KeyFrom, Preprocessor, WarmTarget
-    from vcache_cli.protocols.isolation import Loss
+    from vcache_cli.protocols import Decoder, KeyFrom, Loss, Preprocessor, WarmTarget
     from vcache_cli.recipe import Recipe
 
 __all__ = ["NOT_MEDIA", "NOT_STORED", "PrepareItem", "Prepared"]

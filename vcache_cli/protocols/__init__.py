@@ -28,6 +28,7 @@ from vcache_cli.protocols.corpus import (
     RequestPreprocessor,
     Source,
 )
+from vcache_cli.protocols.isolation import Isolable, Loss, Resident
 from vcache_cli.protocols.storage import (
     Evidence,
     KeyFrom,
@@ -58,10 +59,12 @@ __all__ = [
     "Family",
     "FeatureTarget",
     "GroupTarget",
+    "Isolable",
     "KeyFrom",
     "Layout",
     "LevelTarget",
     "LooseKeys",
+    "Loss",
     "Memo",
     "Numerics",
     "Optioned",
@@ -69,6 +72,7 @@ __all__ = [
     "Preprocessor",
     "Recall",
     "RequestPreprocessor",
+    "Resident",
     "Seen",
     "ServerFinding",
     "ServerView",

@@ -78,6 +78,7 @@ class MlxVlmTarget:
     layout: MlxVlmLayout = _LAYOUT
     output: str = "projected"
     backend: str = "mlx-vlm"
+    residence: str = "mlx-vlm's own key function takes arrays of MLX"
 
     def options(self, given: Mapping[str, Any], checkpoint: Checkpoint) -> dict[str, str]:
         """``mlx_vlm``: the version whose function makes the keys.

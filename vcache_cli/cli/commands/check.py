@@ -52,6 +52,9 @@ def check(
     max_frames: media_opt.MaxFramesOption = None,
     max_pixels: media_opt.MaxPixelsOption = None,
     max_file_size: media_opt.MaxFileSizeOption = None,
+    isolation: media_opt.IsolationOption = None,
+    item_timeout: media_opt.ItemTimeoutOption = None,
+    item_memory: media_opt.ItemMemoryOption = None,
     fail_under: Annotated[
         str,
         opt.option(

@@ -48,6 +48,9 @@ def key(
     max_frames: media_opt.MaxFramesOption = None,
     max_pixels: media_opt.MaxPixelsOption = None,
     max_file_size: media_opt.MaxFileSizeOption = None,
+    isolation: media_opt.IsolationOption = None,
+    item_timeout: media_opt.ItemTimeoutOption = None,
+    item_memory: media_opt.ItemMemoryOption = None,
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
 ) -> int:

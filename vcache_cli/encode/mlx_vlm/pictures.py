@@ -52,6 +52,11 @@ class ServerPreprocessor:
         """Pickles as one that loads the checkpoint anew."""
         return type(self), (self._owner,)
 
+    @property
+    def residence(self) -> str:
+        """See `Resident`."""
+        return "the server's own processor is loaded with its model"
+
     def __call__(self, frames: Frames) -> RequestPixels:
         """What the server's processor makes of the picture.
 
