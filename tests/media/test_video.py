@@ -225,3 +225,12 @@ def test_every_cut_is_a_media_error_or_frames() -> None:
                 taken(clip[:end], (0, 5))
             except MediaError as error:
                 assert error.item_kind in {"corrupt", "truncated", "not_media", "no_video"}  # noqa: PT017
+
+
+def test_a_size_that_only_the_frames_tell_is_bounded() -> None:
+    """The container says 128 x 96 pixels, each whole frame 16,383 x 16,383."""
+    parts = clip_of("webm-vp8").split(b"\x9d\x01\x2a")
+    huge = b"\x9d\x01\x2a\xff\x3f\xff\x3f".join([parts[0], *(part[4:] for part in parts[1:])])
+    with pytest.raises(MediaError, match="more pixels than the limit of 1000000") as refusal:
+        taken(huge, SAMPLED, max_pixels=10**6)
+    assert refusal.value.item_kind == "corrupt"

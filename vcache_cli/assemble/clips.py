@@ -27,6 +27,8 @@ __all__ = ["ClipParts", "frames_asked", "load_clips", "make_clip_work"]
 
 _MAX_FILE_BYTES: Final = 16 * 1024**3
 """Of a video file; it is never in memory as a whole."""
+_SHARE_OF_PIXELS: Final = 3 / 8
+"""Of a picture's most pixels for a frame: a decoder holds several frames. 67 million by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def make_clip_work(
     """The work on videos, or why they are skipped."""
     if isinstance(parts, Failure):
         return parts
-    decoder = partial(_decoder, profile, options.max_pixels)
+    decoder = partial(_decoder, profile, int(options.max_pixels * _SHARE_OF_PIXELS))
     return ClipWork(parts.recipe, parts.preprocessor, decoder, _MAX_FILE_BYTES)
 
 

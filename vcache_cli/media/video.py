@@ -112,7 +112,7 @@ class VideoDecoder:
         with open_clip(source, max_pixels=self.max_pixels) as clip:
             first = next(clip.frames(), None)
             if first is None:
-                raise MediaError("not one frame can be decoded", kind="truncated", hint=AGAIN)
+                raise _no_frame(clip, self.max_pixels)
             return _survey(clip, times, first, self.profile.clips)
 
     def _check_stream(self, clip: ClipFile) -> None:
@@ -151,6 +151,14 @@ class VideoDecoder:
                 pass  # all over again: what is told by time cannot be trusted here
         with open_clip(source, max_pixels=self.max_pixels) as clip:
             return _collected(clip, in_turn(clip.frames(), plan.indices), plan, survey)
+
+
+def _no_frame(clip: ClipFile, max_pixels: int) -> MediaError:
+    told = "not one frame can be decoded"
+    if not clip.bad_packets:
+        return MediaError(told, kind="truncated", hint=AGAIN)
+    told += f": damaged, or of more pixels than the limit of {max_pixels}"  # the codec's own size
+    return MediaError(told, kind="corrupt", hint=AGAIN)
 
 
 def _planned_again(planner: Planner, facts: ClipFacts, asked: int) -> ClipPlan:
