@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.parity.sampled import compare_samplers
-from tests.parity_torch.torchvision_here import torchvision
 from vcache_cli.preprocess.sampling import (
     EVEN_INTEGERS,
     INTERNVL,
@@ -50,7 +49,8 @@ DEFAULTS = {"fps": None, "num_frames": None, "min_frames": 4, "max_frames": 768,
 
 def of_qwen_vl_utils(settings: dict[str, Any]) -> Callable[[ClipFacts], list[int]]:
     """As its readers call it: count, then indices."""
-    torch, module = importlib.import_module("torch"), utils()
+    torch = importlib.import_module("torch")
+    module = importlib.import_module("qwen_vl_utils.vision_process")
     names = {"fps": "fps", "num_frames": "nframes"}
     given = {names[name]: settings[name] for name in names if settings[name] is not None}
     if "fps" in given:
@@ -64,11 +64,6 @@ def of_qwen_vl_utils(settings: dict[str, Any]) -> Callable[[ClipFacts], list[int
     return theirs
 
 
-def utils() -> Any:  # noqa: ANN401  untyped library
-    torchvision()
-    return importlib.import_module("qwen_vl_utils.vision_process")
-
-
 PROCESSORS = {
     QWEN2_VL: "Qwen2VLVideoProcessor",
     QWEN3_VL: "Qwen3VLVideoProcessor",
@@ -80,7 +75,6 @@ PROCESSORS = {
 
 def of_transformers(settings: dict[str, Any]) -> Callable[[ClipFacts], list[int]]:
     """As `preprocess` calls it: with whatever the processor was made with."""
-    torchvision()
     processor = getattr(importlib.import_module("transformers"), PROCESSORS[settings["rule"]])()
     metadata_of = importlib.import_module("transformers.video_utils").VideoMetadata
     given = {name: settings[name] for name in ("fps", "num_frames")}

@@ -9,7 +9,6 @@ import pytest
 
 from tests.parity.filmed import CLIPS, FAMILIES, PUBLISHED, filmed, made, written
 from tests.parity.fixtures import differing
-from tests.parity_torch.torchvision_here import torchvision
 from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.errors import EncodeError, ModelError
 from vcache_cli.preprocess.profiles import TRANSFORMERS_PIL_5
@@ -58,6 +57,8 @@ CASES = [
     for variant in VARIANTS
     if name.startswith("qwen") or variant not in OF_GRIDS
 ]
+MANY = 9
+"""Frames."""
 FAILURES = (ValueError, TypeError, ZeroDivisionError, RuntimeError, IndexError)
 
 
@@ -74,7 +75,6 @@ def processed(theirs: Any, rgb: NDArray[np.uint8], facts: ClipFacts) -> Any:  # 
 
 @pytest.mark.parametrize(("name", "variant"), CASES)
 def test_pixels_equal_those_of_the_video_processor(name: str, variant: str, tmp_path: Path) -> None:
-    torchvision()
     folder = written(tmp_path, name, {**PUBLISHED[name], **VARIANTS[variant]})
     theirs = getattr(importlib.import_module("transformers"), PROCESSORS[name])
     family, checkpoint = FAMILIES[name], open_checkpoint(str(folder))
@@ -86,7 +86,10 @@ def test_pixels_equal_those_of_the_video_processor(name: str, variant: str, tmp_
         return
     processor = theirs.from_pretrained(folder)
     ours = family.preprocessor(settings, TRANSFORMERS_PIL_5)
-    compared = [compare(ours, processor, *filmed(*clip)) for clip in CLIPS]
+    # Frames that become pictures of one size are costly, and each goes the same way.
+    short = variant != "published" and not name.startswith("qwen")
+    clips = [clip for clip in CLIPS if not short or clip[0] < MANY]
+    compared = [compare(ours, processor, *filmed(*clip)) for clip in clips]
     print(f"{name}, {variant}: {sum(compared):,} values, 0 differing")
     assert any(compared)
 
@@ -112,7 +115,6 @@ def compare(ours: Any, theirs: Any, rgb: NDArray[np.uint8], facts: ClipFacts) ->
 
 def test_shorter_clips_of_a_request_end_in_zeros(tmp_path: Path) -> None:
     """SmolVLM's processor fills them up; its mask says nothing of it."""
-    torchvision()
     torch = importlib.import_module("torch")
     folder = written(tmp_path, "smolvlm", PUBLISHED["smolvlm"])
     family = FAMILIES["smolvlm"]
