@@ -81,5 +81,5 @@ def messages(*pictures: bytes) -> dict[str, Any]:
 def log(path: Path, lines: Sequence[object]) -> Path:
     """A log; a text is a line as it is."""
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    path.write_text("".join(f"{text}\n" for text in texts))
+    path.write_bytes("".join(f"{text}\n" for text in texts).encode("utf-8", "surrogatepass"))
     return path

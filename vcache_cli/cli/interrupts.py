@@ -26,7 +26,8 @@ class Interrupts:
     """While active, the first signal calls `stop`, the second one raises.
 
     Args:
-        stop: ends the run softly; called inside a signal handler.
+        stop: ends the run softly; called inside a signal handler. One that raises
+            KeyboardInterrupt ends it at once.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:
@@ -62,6 +63,9 @@ class Interrupts:
         if self.received is not None:
             raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
         self.received = number
-        self._stop()
+        try:
+            self._stop()
+        except KeyboardInterrupt:
+            raise (self.error or KeyboardInterrupt()) from None
         with suppress(OSError):  # straight to the descriptor: the stream may be in use right now
             os.write(sys.stderr.fileno(), _NOTE)
