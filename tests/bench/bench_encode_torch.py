@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.bench.measure import compare
 from tests.bench.pictures import encode_all, make_pixels, make_siglip, skip_without
+from tests.parity_torch.conftest import make_loadable
 from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.encode import load_encoder, numpy_ops, siglip, torch_ops
 from vcache_cli.encode.processor import has_bfloat16_units
@@ -25,6 +26,7 @@ PICTURES = 2 * BATCH_SIZE
 
 def torch_tower(folder: Path, dtype: str) -> Any:  # noqa: ANN401  a torch module
     """The peer: what a user would load."""
+    make_loadable()
     import torch
     import transformers
 

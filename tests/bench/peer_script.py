@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.parity_torch.conftest import make_loadable
+
 BATCH_SIZE = 8
 WORKERS = 2
 
@@ -14,6 +16,7 @@ class Pictures:
     """A data set of files, preprocessed by transformers' own processor."""
 
     def __init__(self, model: str, corpus: str) -> None:
+        make_loadable()
         import transformers
 
         self.paths = sorted(Path(corpus).glob("*.jpg"))
@@ -33,11 +36,11 @@ class Pictures:
 
 def main(model: str, corpus: str, out: str, dtype: str) -> None:
     """Decode in two processes, encode in this one, write one file for each picture."""
+    data = Pictures(model, corpus)
     import torch
     import transformers
     from safetensors.torch import save_file
 
-    data = Pictures(model, corpus)
     loader = torch.utils.data.DataLoader(data, batch_size=BATCH_SIZE, num_workers=WORKERS)
     kind = getattr(torch, dtype)
     tower = transformers.SiglipVisionModel.from_pretrained(model, dtype=kind).eval()
