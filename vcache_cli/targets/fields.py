@@ -13,7 +13,7 @@ from vcache_cli.items import Kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["HEX", "provenance_of"]
+__all__ = ["HEX", "count_of", "kind_of", "provenance_of"]
 
 HEX: Final = "0123456789abcdef"
 _KINDS: Final = {kind.value: kind for kind in Kind}
@@ -30,8 +30,8 @@ def provenance_of(metadata: Mapping[str, str]) -> Provenance:
         source_sha256=_digest(metadata.get("vcache.source_sha256")),
         recipe=_object(metadata.get("vcache.recipe", "{}"), "recipe"),
         model=metadata.get("vcache.model"),
-        kind=_kind(metadata.get("vcache.kind")),
-        num_tokens=_count(metadata.get("vcache.num_tokens")),
+        kind=kind_of(metadata.get("vcache.kind")),
+        num_tokens=count_of(metadata.get("vcache.num_tokens")),
         created=metadata.get("vcache.created"),
         versions=_texts(metadata.get("vcache.versions", "{}")),
     )
@@ -43,7 +43,12 @@ def _digest(text: str | None) -> str | None:
     return text
 
 
-def _kind(text: str | None) -> Kind | None:
+def kind_of(text: str | None) -> Kind | None:
+    """The kind that a field names; None of none.
+
+    Raises:
+        InvalidEntryError: there is no such kind.
+    """
     if text is None:
         return None
     if text not in _KINDS:
@@ -51,7 +56,12 @@ def _kind(text: str | None) -> Kind | None:
     return _KINDS[text]
 
 
-def _count(text: str | None) -> int | None:
+def count_of(text: str | None) -> int | None:
+    """The number of tokens that a field gives; None of none.
+
+    Raises:
+        InvalidEntryError: it is no number.
+    """
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_COUNT_DIGITS):

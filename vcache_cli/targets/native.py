@@ -14,8 +14,9 @@ from vcache_cli.digest import DIGEST_LENGTH, canonical_json, digest_bytes
 from vcache_cli.entry import Entry, Provenance, creation_time
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import HeaderLimits
-from vcache_cli.items import Features, Kind, Pixels, Stage, display_path
+from vcache_cli.items import Features, Pixels, Stage, display_path
 from vcache_cli.levels import LevelTensor
+from vcache_cli.targets.fields import HEX, count_of, kind_of
 from vcache_cli.targets.native_levels import AXIS_FIELD, STRIDE_FIELD, level_fields, with_levels
 from vcache_cli.targets.values import stored
 from vcache_cli.tensor import Tensor
@@ -30,11 +31,9 @@ _FORMAT: Final = "1"
 _LEVELS_FORMAT: Final = "2"
 """Of entries with levels and tables: a reader that knows none must not take levels for pixels."""
 _PATH: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.safetensors")
-_MAX_COUNT_DIGITS: Final = 18
 _CLIP_FIELDS: Final = ("exact", "frame_seconds")
 """What is said of a clip beside its tensors; pictures have neither."""
 _STAGES: Final = {stage.value: stage for stage in Stage}
-_KINDS: Final = {kind.value: kind for kind in Kind}
 
 
 def native_key(stage: Stage, source_sha256: str, recipe_sha256: str) -> str:
@@ -89,7 +88,7 @@ class NativeLayout:
         Raises:
             ValueError: not 64 lowercase hexadecimal digits.
         """
-        if len(key) != DIGEST_LENGTH or key.strip(_HEX):
+        if len(key) != DIGEST_LENGTH or key.strip(HEX):
             raise ValueError(f"{key[:80]!r} is not a key: 64 lowercase hexadecimal digits")
         return f"{key[:2]}/{key}.safetensors"
 
@@ -163,8 +162,8 @@ class NativeLayout:
             source_sha256,
             recipe,
             metadata.get("vcache.model"),
-            _kind(metadata.get("vcache.kind")),
-            _count(metadata.get("vcache.num_tokens")),
+            kind_of(metadata.get("vcache.kind")),
+            count_of(metadata.get("vcache.num_tokens")),
             created,
             _versions(metadata.get("vcache.versions", "{}")),
         )
@@ -208,7 +207,6 @@ class NativeTarget:
 
 
 _LIMITS: Final = HeaderLimits()
-_HEX: Final = "0123456789abcdef"
 _SHARDS: Final = tuple(f"{number:02x}" for number in range(256))
 
 
@@ -223,22 +221,6 @@ def _with_levels(
 
 def _mismatch(message: str) -> InvalidEntryError:
     return InvalidEntryError(message, finding="key_mismatch")
-
-
-def _kind(text: str | None) -> Kind | None:
-    if text is None:
-        return None
-    if text not in _KINDS:
-        raise InvalidEntryError(f"unknown kind {text[:16]!r}")
-    return _KINDS[text]
-
-
-def _count(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_COUNT_DIGITS):
-        raise InvalidEntryError(f"token count {text[:16]!r} is not a number")
-    return int(text)
 
 
 @lru_cache(maxsize=256)
