@@ -14,6 +14,7 @@ from vcache_cli.levels import LevelTable
 from vcache_cli.preprocess.geometry import crop_span, resized_size
 from vcache_cli.preprocess.levels import check_resize, first_frame, resized
 from vcache_cli.preprocess.lookup import apply_table, value_table
+from vcache_cli.preprocess.processors import checked
 from vcache_cli.preprocess.settings import (
     check_type,
     image_settings,
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     from vcache_cli.profile import Profile
 
 __all__ = ["FixedSizeFamily", "FixedSizePreprocessor", "family_name"]
-
-PROCESSORS: Final = ("transformers", "mlx-vlm")
-"""Whose image processors a profile may name."""
-
 
 ALIASES: Final = {
     "internvl_chat": "internvl",  # the layout of its makers
@@ -232,8 +229,4 @@ class FixedSizeFamily:
         Raises:
             ModelError: the profile's processors are not known here, or give no finite pixels.
         """
-        if profile.processors not in PROCESSORS:
-            raise ModelError(f"profile `{profile.name}`: unknown processors `{profile.processors}`")
-        made = FixedSizePreprocessor(dict(settings))
-        made.check()
-        return made
+        return checked(FixedSizePreprocessor(dict(settings)), profile)

@@ -11,10 +11,11 @@ import numpy as np
 from vcache_cli.errors import ModelError
 from vcache_cli.items import Frames, Pixels
 from vcache_cli.levels import LevelTable
-from vcache_cli.preprocess.families import PROCESSORS, FixedSizePreprocessor
+from vcache_cli.preprocess.families import FixedSizePreprocessor
 from vcache_cli.preprocess.levels import first_frame
 from vcache_cli.preprocess.lookup import apply_table
 from vcache_cli.preprocess.pan_and_scan import crop_boxes
+from vcache_cli.preprocess.processors import checked
 from vcache_cli.preprocess.settings import (
     check_type,
     count,
@@ -160,11 +161,7 @@ class Gemma3Family:
         Raises:
             ModelError: the profile's processors are not known here, or give no finite pixels.
         """
-        if profile.processors not in PROCESSORS:
-            raise ModelError(f"profile `{profile.name}`: unknown processors `{profile.processors}`")
-        made = Gemma3Preprocessor(dict(settings))
-        made.check()
-        return made
+        return checked(Gemma3Preprocessor(dict(settings)), profile)
 
 
 def _pan_and_scan(found: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import ModelError
-from vcache_cli.preprocess.families import PROCESSORS
+from vcache_cli.preprocess.processors import checked
 from vcache_cli.preprocess.settings import (
     check_type,
     patch_side,
@@ -93,11 +93,7 @@ class Idefics3Family:
         Raises:
             ModelError: the profile's processors are not known here, or give no finite pixels.
         """
-        if profile.processors not in PROCESSORS:
-            raise ModelError(f"profile `{profile.name}`: unknown processors `{profile.processors}`")
-        made = TilePreprocessor(dict(settings), idefics3_plan)
-        made.check()
-        return made
+        return checked(TilePreprocessor(dict(settings), idefics3_plan), profile)
 
 
 def idefics3_plan(settings: Mapping[str, Any], height: int, width: int) -> TilePlan:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from vcache_cli.checkpoint.tokens import token_number
 from vcache_cli.errors import ModelError
-from vcache_cli.preprocess.families import PROCESSORS
 from vcache_cli.preprocess.lookup import DIVIDE_F32
+from vcache_cli.preprocess.processors import checked
 from vcache_cli.preprocess.settings import (
     check_type,
     count,
@@ -101,11 +101,7 @@ class InternVLFamily:
         Raises:
             ModelError: the profile's processors are not known here, or give no finite pixels.
         """
-        if profile.processors not in PROCESSORS:
-            raise ModelError(f"profile `{profile.name}`: unknown processors `{profile.processors}`")
-        made = TilePreprocessor(dict(settings), internvl_plan)
-        made.check()
-        return made
+        return checked(TilePreprocessor(dict(settings), internvl_plan), profile)
 
 
 def internvl_plan(settings: Mapping[str, Any], height: int, width: int) -> TilePlan:

@@ -9,8 +9,9 @@ import numpy as np
 
 from vcache_cli.errors import ModelError
 from vcache_cli.preprocess import clip, siglip
-from vcache_cli.preprocess.families import PROCESSORS, FixedSizePreprocessor
+from vcache_cli.preprocess.families import FixedSizePreprocessor
 from vcache_cli.preprocess.levels import check_resize
+from vcache_cli.preprocess.processors import checked
 from vcache_cli.preprocess.settings import (
     channels,
     check_type,
@@ -112,11 +113,7 @@ class LlavaFamily:
         Raises:
             ModelError: the profile's processors are not known here, or give no finite pixels.
         """
-        if profile.processors not in PROCESSORS:
-            raise ModelError(f"profile `{profile.name}`: unknown processors `{profile.processors}`")
-        made = LlavaPreprocessor(dict(settings))
-        made.check()
-        return made
+        return checked(LlavaPreprocessor(dict(settings)), profile)
 
 
 def _pad_colour(found: Mapping[str, Any]) -> list[int] | None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vcache_cli.errors import EncodeError, ModelError
+from vcache_cli.errors import EncodeError
 from vcache_cli.items import Pixels
 from vcache_cli.levels import LevelTable
-from vcache_cli.preprocess.families import PROCESSORS
 from vcache_cli.preprocess.geometry import grid_size
 from vcache_cli.preprocess.levels import first_frame, resized
-from vcache_cli.preprocess.lookup import value_table
 from vcache_cli.preprocess.patch_settings import mlx_vlm_settings, transformers_settings
+from vcache_cli.preprocess.patch_sides import PatchSides
+from vcache_cli.preprocess.processors import checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,24 +33,8 @@ _BLOCK_PATCHES: Final = 64
 
 
 @dataclass(frozen=True)  # no slots: the table is cached
-class PatchPreprocessor:
+class PatchPreprocessor(PatchSides):
     """Patches in the order of the grid's merged cells. Pure, picklable, any thread."""
-
-    settings: Mapping[str, Any]
-    """Resolved by the family."""
-
-    @cached_property
-    def _table(self) -> LevelTable:
-        stride = self._temporal * self._patch**2
-        return LevelTable(value_table(self.settings), channel_axis=1, channel_stride=stride)
-
-    def check(self) -> None:
-        """See that every level has a value.
-
-        Raises:
-            ModelError: one would become infinity or NaN.
-        """
-        _ = self._table
 
     def __call__(self, frames: Frames) -> Pixels:
         """`pixel_values` (num_patches, 3 * T * P * P) float32, `image_grid_thw` (3,) int64.
@@ -112,22 +95,6 @@ class PatchPreprocessor:
         high, wide = self.final_size(width, height)
         count = 3 * self._temporal * high * wide
         return 3 * 8 + (count + 3 * 256 * 4 if compact else count * 4)
-
-    @property
-    def _patch(self) -> int:
-        return int(self.settings["patch_size"])
-
-    @property
-    def _merge(self) -> int:
-        return int(self.settings["merge_size"])
-
-    @property
-    def _temporal(self) -> int:
-        return int(self.settings["temporal_patch_size"])
-
-    @property
-    def _factor(self) -> int:
-        return self._patch * self._merge
 
     def final_size(self, width: int, height: int) -> tuple[int, int]:
         """Height and width after the resize of a picture of that size, pixels.
@@ -205,8 +172,4 @@ class PatchFamily:
         Raises:
             ModelError: the profile's processors are not known here, or give no finite pixels.
         """
-        if profile.processors not in PROCESSORS:
-            raise ModelError(f"profile `{profile.name}`: unknown processors `{profile.processors}`")
-        made = PatchPreprocessor(dict(settings))
-        made.check()
-        return made
+        return checked(PatchPreprocessor(dict(settings)), profile)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import ModelError
-from vcache_cli.preprocess.families import PROCESSORS
 from vcache_cli.preprocess.lookup import SCALE_F32, SCALE_F64
+from vcache_cli.preprocess.processors import checked
 from vcache_cli.preprocess.settings import (
     check_type,
     image_settings,
@@ -84,11 +84,7 @@ class PixtralFamily:
         Raises:
             ModelError: the profile's processors are not known here, or give no finite pixels.
         """
-        if profile.processors not in PROCESSORS:
-            raise ModelError(f"profile `{profile.name}`: unknown processors `{profile.processors}`")
-        made = VariedSizePreprocessor(dict(settings))
-        made.check()
-        return made
+        return checked(VariedSizePreprocessor(dict(settings)), profile)
 
     def _transformers(self, checkpoint: Checkpoint) -> dict[str, Any]:
         """As the class of transformers: a missing setting means its default, a null one none."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import ModelError
-from vcache_cli.preprocess.families import PROCESSORS
 from vcache_cli.preprocess.internvl import FAMILY as INTERNVL_PICTURES
+from vcache_cli.preprocess.processors import check_processors, checked
 from vcache_cli.preprocess.sampling import ALL_FRAMES, INTERNVL, SMOLVLM
 from vcache_cli.preprocess.settings import number, pixel_side
 from vcache_cli.preprocess.smolvlm import FAMILY as SMOLVLM_PICTURES
@@ -86,14 +86,11 @@ class FrameClipFamily:
         Raises:
             ModelError: the profile's processors are not known here, or give no finite pixels.
         """
-        if profile.processors not in PROCESSORS:
-            raise ModelError(f"profile `{profile.name}`: unknown processors `{profile.processors}`")
+        check_processors(profile)
         if profile.processors == "mlx-vlm":
             picture = self.pictures.preprocessor(settings, profile)
             return StillsPreprocessor(dict(settings), picture)
-        made = FrameClipPreprocessor(dict(settings))
-        made.check()
-        return made
+        return checked(FrameClipPreprocessor(dict(settings)), profile)
 
 
 def _internvl(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

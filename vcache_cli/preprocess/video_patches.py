@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from vcache_cli.errors import EncodeError
 from vcache_cli.items import Pixels
 from vcache_cli.levels import LevelTable
 from vcache_cli.preprocess.levels import resized
-from vcache_cli.preprocess.lookup import value_table
+from vcache_cli.preprocess.patch_sides import PatchSides
 from vcache_cli.preprocess.sampling import sample_frames
 from vcache_cli.preprocess.torch_resize import torch_resized
 from vcache_cli.preprocess.video_settings import TORCH
@@ -64,24 +64,8 @@ def _fit(
 
 
 @dataclass(frozen=True)  # no slots: the table is cached
-class PatchClipPreprocessor:
+class PatchClipPreprocessor(PatchSides):
     """Patches in the order of the grid's merged cells, time first. Pure, picklable, any thread."""
-
-    settings: Mapping[str, Any]
-    """Resolved by the family."""
-
-    @cached_property
-    def _table(self) -> LevelTable:
-        stride = self._temporal * self._patch**2
-        return LevelTable(value_table(self.settings), channel_axis=1, channel_stride=stride)
-
-    def check(self) -> None:
-        """See that every level has a value.
-
-        Raises:
-            ModelError: one would become infinity or NaN.
-        """
-        _ = self._table
 
     def plan(self, facts: ClipFacts) -> ClipPlan:
         """Which frames the server takes, and the size that it brings them to.
@@ -141,22 +125,6 @@ class PatchClipPreprocessor:
         times = math.ceil(len(plan.indices) / self._temporal)
         count = 3 * times * self._temporal * math.prod(plan.size)
         return 3 * 8 + (count + 3 * 256 * 4 if compact else count * 4)
-
-    @property
-    def _patch(self) -> int:
-        return int(self.settings["patch_size"])
-
-    @property
-    def _merge(self) -> int:
-        return int(self.settings["merge_size"])
-
-    @property
-    def _temporal(self) -> int:
-        return int(self.settings["temporal_patch_size"])
-
-    @property
-    def _factor(self) -> int:
-        return self._patch * self._merge
 
     def _grid(self, frames: Frames) -> tuple[int, int, int]:
         if frames.height % self._factor or frames.width % self._factor:

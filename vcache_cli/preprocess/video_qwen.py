@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import ModelError
-from vcache_cli.preprocess.families import PROCESSORS
+from vcache_cli.preprocess.processors import checked
 from vcache_cli.preprocess.sampling import ALL_FRAMES, MLX_VLM, QWEN2_VL, QWEN3_VL
 from vcache_cli.preprocess.settings import pixel_side
 from vcache_cli.preprocess.video_patches import PatchClipPreprocessor
@@ -76,11 +76,7 @@ class QwenClipFamily:
         Raises:
             ModelError: the profile's processors are not known here, or give no finite pixels.
         """
-        if profile.processors not in PROCESSORS:
-            raise ModelError(f"profile `{profile.name}`: unknown processors `{profile.processors}`")
-        made = PatchClipPreprocessor(dict(settings))
-        made.check()
-        return made
+        return checked(PatchClipPreprocessor(dict(settings)), profile)
 
     def _transformers(self, checkpoint: Checkpoint, wanted: Mapping[str, Any]) -> dict[str, Any]:
         found = video_json(checkpoint, nested=True)
