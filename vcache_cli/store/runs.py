@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
-import re
 import secrets
-import stat
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import UsageError
 from vcache_cli.outcome import Status
-from vcache_cli.quantity import format_time, parse_time
+from vcache_cli.quantity import format_time
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import (
-    READ_FLAGS,
     TEMP_FLAGS,
     OsFiles,
     explained,
@@ -28,9 +23,10 @@ from vcache_cli.store.files import (
 from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.own import in_place, own_folder
 from vcache_cli.store.owners import is_planted
+from vcache_cli.store.run_file import RUN_SUFFIX, Run, is_run_id, run_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
     from typing import Final, Self
@@ -40,18 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "RunLog", "last_run", "list_runs", "live_keys", "read_run", "runs_dir"]
 
-_NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{8}")
-_SUFFIX: Final = ".jsonl"
-_TAIL_BYTES: Final = 65_536
 _BLOCK_LINES: Final = 256
 _FLUSH_SECONDS: Final = 1.0
 _FILES: Final = OsFiles()
-_SUMMARY_FIELDS: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("target", "stage", "model"), str),
-    **dict.fromkeys(("items", "bytes", "seconds"), dict),
-    "interrupted": bool,
-}
-"""What documents take of a summary, and of which type: anyone may have written the file."""
 
 
 def runs_dir(root: StoreRoot) -> Path:
@@ -81,7 +68,7 @@ class RunLog:
         self._flushed = float("-inf")
         self.failure: str | None = None
         """Why the log ends early; None while it is whole."""
-        self.path = runs_dir(root) / f"{self.run_id}{_SUFFIX}"
+        self.path = runs_dir(root) / f"{self.run_id}{RUN_SUFFIX}"
         with explained(_FILES, os.fspath(root.path)):
             self._fd = _open_log(root, self.path.name)
 
@@ -144,75 +131,28 @@ def _open_log(root: StoreRoot, name: str) -> int:
     return fd
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run file, live or ended."""
-
-    id: str
-    path: Path
-    started_seconds: float
-    """Since 1970."""
-    live: bool
-    """A process holds it open."""
-    summary: Mapping[str, Any] | None
-    """The last line; None where the run was killed or is live."""
-
-    def outcomes(self) -> Iterator[dict[str, Any]]:
-        """The lines of Outcomes, in the order in which items ended; a torn line is left out."""
-        with open(self.path, "rb") as lines:
-            for line in lines:
-                value = _parse(line)
-                if value is not None and "summary" not in value:
-                    yield value
-
-    def as_json(self) -> dict[str, Any]:
-        """The field ``last_run`` of ``vcache.stats/1``."""
-        summary = self.summary or {}
-        known = {
-            name: summary[name]
-            for name, kind in _SUMMARY_FIELDS.items()
-            if name in summary and _is_like(summary[name], kind)
-        }
-        return {
-            "id": self.id,
-            "started": format_time(self.started_seconds),
-            "live": self.live,
-            "complete": self.summary is not None,
-            **known,
-        }
-
-
-def _is_like(value: object, kind: type) -> bool:
-    """A value of that type; a dict is one of numbers."""
-    if isinstance(value, dict):
-        return kind is dict and all(type(each) in {int, float} for each in value.values())
-    return type(value) is kind
-
-
 def list_runs(root: StoreRoot) -> list[Run]:
     """Every run that left a file, oldest first; files by other names are none."""
-    names = sorted(_names(root))
-    stems = [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
-    runs = [_run(runs_dir(root) / f"{stem}{_SUFFIX}", stem) for stem in stems]
+    runs = [run_at(runs_dir(root) / name) for name in sorted(_names(root))]
     return [run for run in runs if run is not None]
 
 
 def _names(root: StoreRoot) -> list[str]:
+    """Names of run files, in no order."""
     if is_planted(root.path):
         return []
     try:
-        return os.listdir(runs_dir(root))
+        names = os.listdir(runs_dir(root))
     except OSError:
         return []
+    logs = [name for name in names if name.endswith(RUN_SUFFIX)]
+    return [name for name in logs if is_run_id(name.removesuffix(RUN_SUFFIX))]
 
 
 def last_run(root: StoreRoot) -> Run | None:
     """The run that began last; None where there was none."""
-    for name in sorted(_names(root), reverse=True):
-        run = _run(runs_dir(root) / name, name.removesuffix(_SUFFIX))
-        if run is not None and name.endswith(_SUFFIX):
-            return run
-    return None
+    runs = (run_at(runs_dir(root) / name) for name in sorted(_names(root), reverse=True))
+    return next((run for run in runs if run is not None), None)
 
 
 def read_run(root: StoreRoot, run_id: str) -> Run:
@@ -222,8 +162,8 @@ def read_run(root: StoreRoot, run_id: str) -> Run:
         UsageError: there is none.
     """
     found = last_run(root) if run_id == "last" else None
-    if found is None and _NAME.fullmatch(run_id):
-        found = _run(runs_dir(root) / f"{run_id}{_SUFFIX}", run_id)
+    if found is None and is_run_id(run_id):
+        found = run_at(runs_dir(root) / f"{run_id}{RUN_SUFFIX}")
     if found is None:
         latest = [run.id for run in list_runs(root)[-3:]]
         raise UsageError(
@@ -240,53 +180,3 @@ def live_keys(root: StoreRoot) -> set[str]:
             with suppress(OSError):
                 keys.update(key for line in run.outcomes() if type(key := line.get("key")) is str)
     return keys
-
-
-def _run(path: Path, stem: str) -> Run | None:
-    match = _NAME.fullmatch(stem)
-    if match is None:
-        return None
-    try:
-        started, fd = parse_time(match[1]), os.open(path, READ_FLAGS)
-    except (OSError, ValueError):
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        return Run(stem, path, started, _is_live(fd), _summary(fd))
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-
-
-def _is_live(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno in {errno.EAGAIN, errno.EACCES}
-    fcntl.flock(fd, fcntl.LOCK_UN)
-    return False
-
-
-def _summary(fd: int) -> Mapping[str, Any] | None:
-    """The last line, where it is whole and a summary."""
-    size, length = os.fstat(fd).st_size, _TAIL_BYTES
-    while True:
-        tail = os.pread(fd, min(length, size), max(0, size - length))
-        if b"\n" in tail[:-1] or length >= size:
-            break
-        length *= 4  # a summary lists up to a thousand failures
-    if not tail.endswith(b"\n"):
-        return None
-    value = _parse(tail[:-1].rpartition(b"\n")[2])
-    summary = value.get("summary") if value else None
-    return summary if isinstance(summary, dict) else None
-
-
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
