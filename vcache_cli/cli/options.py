@@ -31,6 +31,7 @@ __all__ = [
     "NullOption",
     "OnErrorOption",
     "OnFullOption",
+    "PresetOption",
     "ProfileOption",
     "QuietOption",
     "RetryErrorsOption",
@@ -114,6 +115,14 @@ StageOption = Annotated[
         metavar="features|pixels",
         about="Encoded features, or pixels ready to encode.",
         default="features",
+    ),
+]
+PresetOption = Annotated[
+    str | None,
+    option(
+        "--preset",
+        metavar="NAME",
+        about="Settings that a settings file has under `[preset.NAME]`; else VCACHE_PRESET.",
     ),
 ]
 ProfileOption = Annotated[

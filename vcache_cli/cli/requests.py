@@ -25,7 +25,7 @@ _SETTINGS = (
     *("store", "model", "target", "stage", "profile", "backend", "dtype", "compute_dtype"),
     *("workers", "batch_size", "on_error", "max_errors", "max_size", "min_free", "on_full"),
     *("model_name", "max_side", "omlx_version", "force_profile", "max_pixels", "max_file_size"),
-    *("isolation", "item_timeout", "item_memory"),
+    *("isolation", "item_timeout", "item_memory", "preset"),
 )
 
 
@@ -52,7 +52,7 @@ def request(given: Mapping[str, Any]) -> Request:
     if settings.model is None:
         raise UsageError(
             "no model was named",
-            hint="add `--model DIR`, or set VCACHE_MODEL, or `model` in a settings file",
+            hint="add `--model DIR`, or set VCACHE_MODEL, or `model` in a settings file or preset",
         )
     a_number = "a number of at least 1"
     shard, limit = given.get("shard"), given.get("limit")

@@ -1,8 +1,8 @@
-"""Settings: flag > ``VCACHE_*`` > project file > user file > default, each with its origin."""
+"""Settings: flag > ``VCACHE_*`` > preset > project file > user file > default, with origins."""
 
 from __future__ import annotations
 
-from vcache_cli.config.files import Layer, environ_layer, flag_layer, load_layers
+from vcache_cli.config.files import Layer, environ_layer, flag_layer, load_layers, preset_files
 from vcache_cli.config.places import memo_folder, user_config_path
 from vcache_cli.config.resolve import (
     Settings,
@@ -27,6 +27,7 @@ __all__ = [
     "parse_count",
     "parse_fraction",
     "parse_shard",
+    "preset_files",
     "resolve",
     "unknown_variables",
     "user_config_path",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.config.places import user_config_path
+from vcache_cli.config.presets import chosen_layers, split_presets
 from vcache_cli.config.settings import SETTINGS
 from vcache_cli.errors import AccessError, UsageError
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
     Origin = Literal["flag", "variable", "project", "user"]
 
-__all__ = ["Layer", "environ_layer", "flag_layer", "load_layers"]
+__all__ = ["Layer", "environ_layer", "flag_layer", "load_layers", "preset_files"]
+
+_PRESET: Final = "preset"
+_PRESET_VARIABLE: Final = "VCACHE_PRESET"
 
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 """Opening a pipe that nobody writes to would wait for ever."""
@@ -36,17 +40,25 @@ class Layer:
     values: Mapping[str, Any]
     path: Path | None = None
     """The file, where it is one."""
+    preset: str = ""
+    """The preset of that file; empty where the values hold without one."""
+
+    @property
+    def place(self) -> str:
+        """The file, and the preset in it."""
+        return f"{self.path} [preset.{self.preset}]" if self.preset else str(self.path)
 
     def origin(self, name: str) -> str:
         """Where `name` was set, for people: a flag, a variable or a file."""
         if self.path is not None:
-            return str(self.path)
+            return self.place
         return (_FLAGS if self.kind == "flag" else _VARIABLES)[name]
 
 
 def flag_layer(values: Mapping[str, Any]) -> Layer:
     """What the command line gave; None and False are what it did not give."""
-    return Layer("flag", {k: v for k, v in values.items() if v is not None and v is not False})
+    given = {k: v for k, v in values.items() if v is not None and v is not False}
+    return Layer("flag", {k: v for k, v in given.items() if k != _PRESET})
 
 
 def environ_layer(environ: Mapping[str, str]) -> Layer:
@@ -61,12 +73,32 @@ def load_layers(
     """Every layer there is, strongest first.
 
     Raises:
-        UsageError: a file is not TOML, or its settings are not a table.
+        UsageError: a file is not TOML, its settings are not a table, or the preset is unknown.
         AccessError: a file cannot be read.
     """
+    files = [split_presets(layer) for layer in _file_layers(cwd)]
+    name = flags.get(_PRESET) or environ.get(_PRESET_VARIABLE)
+    presets = chosen_layers([each for _, each in files], name)
+    return (flag_layer(flags), environ_layer(environ), *presets, *(layer for layer, _ in files))
+
+
+def preset_files(cwd: Path) -> dict[str, list[str]]:
+    """Every preset by name, with the files that have it, the strongest first.
+
+    Raises:
+        UsageError, AccessError: as `load_layers`.
+    """
+    found: dict[str, list[str]] = {}
+    for _, presets in map(split_presets, _file_layers(cwd)):
+        for name, layer in presets.items():
+            found.setdefault(name, []).append(str(layer.path))
+    return dict(sorted(found.items()))
+
+
+def _file_layers(cwd: Path) -> tuple[Layer, ...]:
+    """The files that are there, strongest first."""
     found = (_project_layer(cwd), _user_layer(user_config_path()))
-    files = tuple(layer for layer in found if layer is not None)
-    return (flag_layer(flags), environ_layer(environ), *files)
+    return tuple(layer for layer in found if layer is not None)
 
 
 def _project_layer(cwd: Path) -> Layer | None:

@@ -18,7 +18,7 @@ __all__ = ["Settings", "load_settings", "resolve", "unknown_variables"]
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
-NOT_SETTINGS = frozenset({"VCACHE_DEBUG"})
+NOT_SETTINGS = frozenset({"VCACHE_DEBUG", "VCACHE_PRESET"})
 """Variables of ours that are no settings."""
 
 
@@ -112,24 +112,26 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 def _parsed(layer: Layer, name: str, raw: object) -> Any:  # noqa: ANN401  each setting's own type
     setting = _BY_NAME.get(name)
-    if layer.kind == "project" and (name in RESERVED or (setting and not setting.project)):
+    bound = layer.kind == "project" or layer.preset  # a preset must not surprise its user either
+    if bound and (name in RESERVED or (setting and not setting.project)):
         raise _refused(layer, name, setting)
     if setting is None:
         known = ", ".join(sorted(_BY_NAME))
-        raise UsageError(f"{layer.path}: unknown setting `{name}`", hint=f"known: {known}")
+        raise UsageError(f"{layer.place}: unknown setting `{name}`", hint=f"known: {known}")
     try:
         return _located(setting, setting.parse(raw), layer)
     except (ValueError, UsageError):
-        place = f"{layer.path}: `{name}`" if layer.path else f"`{layer.origin(name)}`"
+        place = f"{layer.place}: `{name}`" if layer.path else f"`{layer.origin(name)}`"
         raise UsageError(f"{place}: expected {setting.expected}, got `{raw}`") from None
 
 
 def _refused(layer: Layer, name: str, setting: Setting | None) -> RefusedError:
     does = "decides what is deleted" if setting else "runs code"
     elsewhere = f"; give {setting.flag} or set {setting.variable} instead" if setting else ""
+    what = "a preset" if layer.preset else "a project's file"
     return RefusedError(
-        f"{layer.path}: a project's file cannot set `{name}`, which {does}",
-        hint=f"remove it from that file{elsewhere}",
+        f"{layer.place}: {what} cannot set `{name}`, which {does}",
+        hint=f"remove it from {'the preset' if layer.preset else 'that file'}{elsewhere}",
     )
 
 

@@ -25,6 +25,7 @@ def check(
     sources: opt.Sources = None,
     *,
     model: opt.ModelOption = None,
+    preset: opt.PresetOption = None,
     download: opt.DownloadOption = False,
     store: opt.StoreOption = None,
     target: opt.TargetOption = None,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from vcache_cli.cli.blocks import Block, Facts, Lines, Table
 from vcache_cli.cli.documents import envelope
-from vcache_cli.cli.options import JsonOption, QuietOption, settings_for
+from vcache_cli.cli.options import JsonOption, PresetOption, QuietOption, settings_for
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.text import duration
 from vcache_cli.items import display_path
@@ -21,14 +22,20 @@ _WIDE = 120
 """Columns from which there is room to say what each setting is about."""
 
 
-def config(as_json: JsonOption = False, quiet: QuietOption = False) -> int:
+def config(
+    preset: PresetOption = None, as_json: JsonOption = False, quiet: QuietOption = False
+) -> int:
     """Show each setting, its value and where it comes from."""
-    from vcache_cli.config import SETTINGS, unknown_variables, user_config_path
+    from vcache_cli.config import SETTINGS, preset_files, unknown_variables, user_config_path
 
-    shown = settings_for().as_json()
+    shown = settings_for(preset=preset).as_json()
     about = {setting.name: setting.about for setting in SETTINGS}
     fields = {
         "settings": {name: {**value, "about": about[name]} for name, value in shown.items()},
+        "presets": {
+            name: [display_path(path) for path in paths]
+            for name, paths in preset_files(Path.cwd()).items()
+        },
         "user_file": display_path(str(user_config_path())),
         "unknown_variables": unknown_variables(os.environ),
     }
@@ -49,7 +56,12 @@ def _view(document: Mapping[str, Any]) -> Sequence[Block]:
         columns, rows = columns[:3], tuple(row[:3] for row in rows)
     return (
         Table(columns, rows),
-        Facts((("your own file", user_file + state),)),
+        Facts(
+            (
+                *(("presets", ", ".join(names)) for names in (document["presets"],) if names),
+                ("your own file", user_file + state),
+            )
+        ),
         Lines(tuple(f"{name} is set, but there is no such setting" for name in unknown)),
     )
 

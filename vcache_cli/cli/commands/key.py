@@ -25,6 +25,7 @@ def key(
     sources: opt.Sources = None,
     *,
     model: opt.ModelOption = None,
+    preset: opt.PresetOption = None,
     download: opt.DownloadOption = False,
     target: opt.TargetOption = None,
     model_name: target_opt.ModelNameOption = None,

@@ -21,6 +21,7 @@ def warm(
     sources: opt.Sources = None,
     *,
     model: opt.ModelOption = None,
+    preset: opt.PresetOption = None,
     download: opt.DownloadOption = False,
     store: opt.StoreOption = None,
     target: opt.TargetOption = None,
