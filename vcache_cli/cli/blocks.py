@@ -21,6 +21,16 @@ class Table:
     """A name that starts with ``>`` has its column aligned to the right."""
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
+    heads: tuple[tuple[str, int], ...] = ()
+    """Columns of whose cells a terminal shows the first so many characters."""
+    squeezed: tuple[str, ...] = ()
+    """Columns whose cells lose their middle where a terminal is too narrow."""
+    spare: tuple[str, ...] = ()
+    """Columns that a terminal too narrow leaves out, the first one first."""
+    last_width: int = 16
+    """Least width of the last column, which takes what is left and is folded."""
+    last_is_path: bool = False
+    """The last column is not folded: its cells lose their beginning."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TextIO
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from vcache_cli.cli.blocks import Block, Facts, Lines, Table, plain_lines
+from vcache_cli.cli.narrow import fitted, stacked
 from vcache_cli.cli.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Final
 
 __all__ = ["console", "print_blocks"]
-
-_FOLDED_WIDTH: Final = 16
-"""Least width of a last column that is folded over several lines."""
 
 
 def console(stream: TextIO) -> Console:
@@ -38,10 +34,8 @@ def print_blocks(blocks: Sequence[Block], stream: TextIO) -> None:
             _print_lines(screen, map(clean, block.lines))
         elif isinstance(block, Facts):
             screen.print(_facts(block))
-        elif _fits(block, screen.width):
-            screen.print(_table(block))
         else:
-            _print_lines(screen, plain_lines([block]))
+            _print_table(screen, block)
 
 
 def _print_lines(screen: Console, lines: Iterable[str]) -> None:
@@ -50,12 +44,15 @@ def _print_lines(screen: Console, lines: Iterable[str]) -> None:
         screen.print(Text(line), soft_wrap=True)
 
 
-def _fits(block: Table, width: int) -> bool:
-    """True where all columns but the last fit, and the last one has room to be folded into."""
-    cells = [[cell_len(clean(cell)) for cell in row] for row in (block.names, *block.rows)]
-    *firsts, last = (max(column) for column in zip(*cells, strict=True))
-    wanted: int = sum(firsts) + 2 * len(firsts) + min(last, _FOLDED_WIDTH)
-    return wanted <= width
+def _print_table(screen: Console, block: Table) -> None:
+    narrow = fitted(block, screen.width)
+    if narrow is None:
+        _print_lines(screen, stacked(block))
+        return
+    screen.print(_table(narrow))
+    if missing := [name for name in block.names if name not in narrow.names]:
+        told = f"no room for {', '.join(missing)}: widen the terminal, or pipe this"
+        screen.print(Text(told, style="dim"), soft_wrap=True)
 
 
 def _facts(block: Facts) -> RichTable:
@@ -76,11 +73,13 @@ def _table(block: Table) -> RichTable:
         padding=(0, 2, 0, 0),
     )
     last = len(block.names) - 1
+    keeps_lines = block.last_is_path
     for number, (name, right) in enumerate(zip(block.names, block.right, strict=True)):
         table.add_column(
             Text(name),
             justify="right" if right else "left",
-            no_wrap=number < last,  # the last one is a name or a sentence, and takes what is left
+            # The last one is a name or a sentence, and takes what is left.
+            no_wrap=number < last or keeps_lines,
             overflow="fold",
         )
     for row in block.rows:

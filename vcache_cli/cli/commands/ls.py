@@ -77,7 +77,7 @@ def ls(
 def _view(document: Mapping[str, Any]) -> Sequence[Block]:
     rows = tuple(
         (
-            entry["key"][:16],
+            entry["key"],
             entry.get("stage", entry.get("finding", "-")),
             entry.get("model", "-"),
             format_size(entry["bytes"]),
@@ -89,4 +89,13 @@ def _view(document: Mapping[str, Any]) -> Sequence[Block]:
     )
     columns = ("key", "stage", "model", ">size", ">tokens", "used", "source")
     more = (f"and {count(document['more'], 'more entry', 'more entries')}",)
-    return (Table(columns, rows), Lines(more if document["more"] else ()))
+    table = Table(
+        columns,
+        rows,
+        heads=(("key", 16),),
+        squeezed=("model",),
+        spare=("used", "tokens", "stage", "model"),
+        last_width=24,
+        last_is_path=True,
+    )
+    return (table, Lines(more if document["more"] else ()))

@@ -56,7 +56,8 @@ def _encoders_view(document: Mapping[str, Any]) -> Sequence[Block]:
         )
         for each in document["encoders"]
     )
-    return (Table(("family", "backend", "computes in", "gives", "here", "because"), rows),)
+    columns = ("family", "backend", "computes in", "gives", "here", "because")
+    return (Table(columns, rows, spare=("computes in", "gives"), last_width=32),)
 
 
 def _found() -> Iterator[dict[str, Any]]:
@@ -93,7 +94,7 @@ def _view(document: Mapping[str, Any]) -> Sequence[Block]:
         (plugin["group"], plugin["name"], plugin["origin"], _state(plugin))
         for plugin in document["plugins"]
     )
-    return (Table(("group", "name", "from", "state"), rows),)
+    return (Table(("group", "name", "from", "state"), rows, spare=("from",), last_width=24),)
 
 
 def _state(plugin: Mapping[str, Any]) -> str:

@@ -79,6 +79,7 @@ def _view(document: Mapping[str, Any]) -> Sequence[Block]:
         Table(
             ("model", "stage", ">entries", ">size", _RECENCY[document.get("recency", "used")]),
             models,
+            squeezed=("model",),
         ),
         Table(("kind", ">entries", ">size"), _kinds(document)),
         Table(("older than", ">entries", ">size"), _ages(document)),
