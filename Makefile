@@ -10,7 +10,7 @@ DEV := .[dev$(if $(BACKEND),$(comma)$(BACKEND))]
 STORE := build/demo-store
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint parity parity-torch bench clean
+.PHONY: help setup demo test lint parity parity-torch bench fuzz soak clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,14 @@ parity-torch: .venv-parity-torch/parity-torch.stamp ## Compare with transformers
 
 bench: .venv/dev.stamp ## Measure against peers, write tests/bench/RESULTS.md
 	.venv/bin/python tests/bench/run.py
+
+MINUTES ?= 10
+
+fuzz: .venv/dev.stamp ## Compare our reader with others on MINUTES of hostile files
+	.venv/bin/python -m tests.fuzz.run --minutes $(MINUTES)
+
+soak: .venv/dev.stamp ## Warm, prune, verify and read one store at once for MINUTES
+	.venv/bin/python -m tests.soak.run --minutes $(MINUTES)
 
 clean: ## Remove all that these targets make
 	rm -rf .venv .venv-parity .venv-parity-torch build dist
