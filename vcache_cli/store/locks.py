@@ -26,6 +26,8 @@ __all__ = ["LockHolder", "gc_lock", "lock_holders", "write_lock", "writers_activ
 
 _POLL_SECONDS: Final = 0.02
 _UNSUPPORTED: Final = frozenset({errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP})
+_AT_WORK: Final = {"gc": "a prune, repair or rebuild", "write": "what bars all writers"}
+"""Who holds a lock so that others cannot have it."""
 _FILES: Final = OsFiles()
 _LOCK_FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -111,6 +113,12 @@ def lock_holders(root: StoreRoot) -> list[LockHolder]:
     return []
 
 
+def _whose(root: StoreRoot, name: str) -> str:
+    """Names the process, where the system tells."""
+    pids = [str(each.pid) for each in lock_holders(root) if each.lock == name and each.pid > 0]
+    return f" (process {pids[0]})" if pids else ""
+
+
 def _path(root: StoreRoot, name: str) -> str:
     return str(vcache_dir(root.path) / "locks" / name)
 
@@ -157,7 +165,7 @@ def _acquire(fd: int, kind: int, root: StoreRoot, name: str, deadline: float) ->
                 raise
         if time.monotonic() >= deadline:
             raise LockBusyError(
-                f"{root.path}: another process holds the `{name}` lock",
+                f"{root.path}: {_AT_WORK[name]} is running{_whose(root, name)}",
                 hint="wait for it to end; `vcache doctor` shows which process it is",
             )
         time.sleep(_POLL_SECONDS)
