@@ -16,7 +16,7 @@ from vcache_cli.errors import ModelError
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["cache_folder", "expand_user", "is_hub_name", "snapshot_folder"]
+__all__ = ["cache_folder", "cached_names", "expand_user", "is_hub_name", "snapshot_folder"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|[A-Za-z0-9][\w.-]*", re.ASCII)
 _MAX_NAME: Final = 96
@@ -42,6 +42,16 @@ def cache_folder() -> Path:
     user_cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or f"{user_cache}/huggingface"
     return expand_user(os.path.expandvars(home)) / "hub"
+
+
+def cached_names() -> list[str]:
+    """Models that were downloaded, whole or in part, by name.
+
+    Raises:
+        ModelError: there is no home to look in.
+    """
+    folders = cache_folder().glob("models--*")
+    return sorted(path.name.removeprefix("models--").replace("--", "/") for path in folders)
 
 
 def expand_user(text: str) -> Path:

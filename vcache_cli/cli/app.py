@@ -27,16 +27,18 @@ _STDERR = 2
 def build() -> typer.Typer:
     """The application with its commands. Loads no heavy library."""
     from vcache_cli.cli.commands import COMMANDS
+    from vcache_cli.cli.help import HelpfulCommand, HelpfulGroup
 
     app = typer.Typer(
         name="vcache",
+        cls=HelpfulGroup,
         callback=_root,
         invoke_without_command=True,
         rich_markup_mode=None,  # plain help: half the start-up time, and it can be piped
         context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     )
     for name, command in COMMANDS.items():
-        app.command(name)(command)
+        app.command(name, cls=HelpfulCommand)(command)
     return app
 
 

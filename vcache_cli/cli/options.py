@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from vcache_cli.errors import UsageError
-
-if TYPE_CHECKING:
-    from vcache_cli.config import Settings
+from vcache_cli.cli import completion
+from vcache_cli.cli.asked import parsed, settings_for, the_store
+from vcache_cli.cli.declare import option
 
 __all__ = [
     "BackendOption",
@@ -53,12 +50,6 @@ __all__ = [
 ]
 
 
-def option(name: str, *more: str, about: str, metavar: str | None = None, default: str = "") -> Any:  # noqa: ANN401  what typer takes for an option
-    """An option with its help; `default` says what holds where it is not given."""
-    told = f"{about} Default: {default}." if default else about
-    return typer.Option(name, *more, help=told, metavar=metavar, show_default=False)
-
-
 Sources = Annotated[
     list[str] | None,
     typer.Argument(
@@ -87,6 +78,7 @@ ModelOption = Annotated[
         "--model",
         "-m",
         metavar="MODEL",
+        complete=completion.models,
         about="A model folder, or the name of one in the local Hugging Face cache; else"
         " VCACHE_MODEL or a settings file.",
     ),
@@ -96,7 +88,8 @@ TargetOption = Annotated[
     option(
         "--target",
         metavar="NAME",
-        about="Server whose keys and files are written.",
+        complete=completion.plugins("targets"),
+        about="Server that the entries are for; `vcache plugins` lists them.",
         default="native",
     ),
 ]
@@ -105,6 +98,7 @@ StoreTargetOption = Annotated[
     option(
         "--target",
         metavar="NAME",
+        complete=completion.plugins("targets"),
         about="Server whose store it is; else the store says so, or its files tell.",
     ),
 ]
@@ -113,7 +107,8 @@ StageOption = Annotated[
     option(
         "--stage",
         metavar="features|pixels",
-        about="Encoded features, or pixels ready to encode.",
+        about="What is kept: features, as the model's vision part computes them, or the pixels"
+        " that it takes.",
         default="features",
     ),
 ]
@@ -122,6 +117,7 @@ PresetOption = Annotated[
     option(
         "--preset",
         metavar="NAME",
+        complete=completion.presets,
         about="Settings that a settings file has under `[preset.NAME]`; else VCACHE_PRESET.",
     ),
 ]
@@ -130,6 +126,7 @@ ProfileOption = Annotated[
     option(
         "--profile",
         metavar="NAME",
+        complete=completion.plugins("profiles"),
         about="Server release whose preprocessing is followed.",
         default="transformers-pil-5",
     ),
@@ -139,6 +136,7 @@ BackendOption = Annotated[
     option(
         "--backend",
         metavar="NAME",
+        complete=completion.plugins("backends", "mlx-vlm"),
         about="What encodes: numpy, mlx, torch, or mlx-vlm (its own models).",
         default="the fastest here",
     ),
@@ -165,7 +163,10 @@ DtypeOption = Annotated[
 WorkersOption = Annotated[
     str | None,
     option(
-        "--workers", metavar="N", about="Items read and decoded at once.", default="one per core"
+        "--workers",
+        metavar="N",
+        about="Pictures and videos read and decoded at once.",
+        default="one per core",
     ),
 ]
 BatchSizeOption = Annotated[
@@ -173,7 +174,7 @@ BatchSizeOption = Annotated[
     option(
         "--batch-size",
         metavar="N",
-        about="Items in one call of the encoder.",
+        about="Pictures in one call of the encoder.",
         default="chosen by the encoder",
     ),
 ]
@@ -181,7 +182,7 @@ NullOption = Annotated[
     bool, option("--null", "-0", about="Names in lists end with a NUL byte, not a newline.")
 ]
 LimitOption = Annotated[
-    str | None, option("--limit", metavar="N", about="Stop after the first N items.")
+    str | None, option("--limit", metavar="N", about="Stop after the first N pictures and videos.")
 ]
 JsonOption = Annotated[bool, option("--json", about="Print one JSON document instead of text.")]
 QuietOption = Annotated[
@@ -201,7 +202,7 @@ OnErrorOption = Annotated[
     option(
         "--on-error",
         metavar="skip|fail",
-        about="Whether an item's failure ends the run.",
+        about="Whether a picture that fails is passed over, or ends the run.",
         default="skip",
     ),
 ]
@@ -210,7 +211,7 @@ MaxErrorsOption = Annotated[
     option(
         "--max-errors",
         metavar="N|P%",
-        about="Stop when more items than this have failed.",
+        about="Stop when more pictures and videos than this have failed.",
         default="none",
     ),
 ]
@@ -257,51 +258,9 @@ ExcludeOption = Annotated[
 ]
 EventsOption = Annotated[
     str | None,
-    option("--events", metavar="FILE", about="One JSON line per item to FILE, or - for stderr."),
+    option(
+        "--events",
+        metavar="FILE",
+        about="One JSON line per picture or video to FILE, or - for stderr.",
+    ),
 ]
-
-
-def settings_for(**flags: Any) -> Settings:  # noqa: ANN401  flags of any type
-    """The settings under the flags of a command.
-
-    Raises:
-        UsageError: a flag, a variable or a settings file has a value that makes no sense, or
-            there is no current folder.
-        RefusedError: a project's file sets what it must not.
-    """
-    from vcache_cli.config import load_settings
-
-    try:
-        cwd = Path.cwd()
-    except FileNotFoundError:
-        raise UsageError(
-            "the current folder was removed", hint="`cd` to a folder that is there"
-        ) from None
-    return load_settings(flags, environ=os.environ, cwd=cwd)
-
-
-def the_store(argument: str | None, option: str | None) -> str | None:
-    """The store that the user named; None where it was not named.
-
-    Raises:
-        UsageError: two different ones.
-    """
-    if argument and option and argument != option:
-        raise UsageError(
-            f"two stores were named: `{argument}` and `{option}`", hint="name one of them"
-        )
-    return argument or option
-
-
-def parsed(flag: str, value: str | None, *, expected: str, parse: Any) -> Any:  # noqa: ANN401  each option's own type
-    """`value` as `parse` reads it; None where the flag was not given.
-
-    Raises:
-        UsageError: it cannot be read, with the flag and what is expected.
-    """
-    if value is None:
-        return None
-    try:
-        return parse(value)
-    except (ValueError, UsageError):
-        raise UsageError(f"`{flag}`: expected {expected}, got `{value}`") from None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vcache_cli.cli import completion
 from vcache_cli.cli.archives import archive_sink
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem, worst
@@ -46,7 +47,12 @@ def export(
     ] = None,
     key: Annotated[
         list[str] | None,
-        option("--key", metavar="KEY", about="This entry; may be given again."),
+        option(
+            "--key",
+            metavar="KEY",
+            about="This entry; may be given again.",
+            complete=completion.keys,
+        ),
     ] = None,
     filters: Annotated[
         list[str] | None,
@@ -57,7 +63,7 @@ def export(
         option(
             "--for",
             metavar="SOURCE",
-            about="Only entries of pictures of this corpus; may be given again.",
+            about="Only entries of these files and folders; may be given again.",
         ),
     ] = None,
     force: Annotated[bool, option("--force", about="Replace a file that is there.")] = False,

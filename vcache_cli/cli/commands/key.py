@@ -55,9 +55,9 @@ def key(
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
 ) -> int:
-    """Print one line that names a corpus and a model.
+    """Print one line that changes when the pictures, the model or the settings do.
 
-    Equal content, model and settings give an equal line, whatever the names: a key for a CI cache.
+    Names, order and dates of the files play no part: a key for a CI cache.
     """
     asked: Mapping[str, Any] = locals()
     from vcache_cli.assemble import corpus_key

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+from vcache_cli.cli import completion
 from vcache_cli.cli import options as opt
 from vcache_cli.cli.blocks import Block, plain_lines
 from vcache_cli.cli.documents import envelope
@@ -48,7 +49,12 @@ def prune(
     ] = None,
     key: Annotated[
         list[str] | None,
-        opt.option("--key", metavar="KEY", about="This entry; may be given again."),
+        opt.option(
+            "--key",
+            metavar="KEY",
+            about="This entry; may be given again.",
+            complete=completion.keys,
+        ),
     ] = None,
     source: Annotated[
         list[str] | None,
@@ -63,11 +69,12 @@ def prune(
         opt.option(
             "--not-in",
             metavar="SOURCE",
-            about="Entries of pictures that are not in this corpus; may be given again.",
+            about="Entries of pictures that are not among these files and folders; may be given"
+            " again.",
         ),
     ] = None,
     incompatible: Annotated[
-        bool, opt.option("--incompatible", about="Files that no reader of this format can use.")
+        bool, opt.option("--incompatible", about="Files that this version cannot read as entries.")
     ] = False,
     grace: Annotated[
         str | None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from vcache_cli.cli import completion
 from vcache_cli.cli.documents import schema as schema_of
 from vcache_cli.cli.documents import schema_names
 
@@ -17,7 +18,12 @@ __all__ = ["schema"]
 def schema(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", show_default=False, help="Document, such as `warm`."),
+        typer.Argument(
+            metavar="NAME",
+            show_default=False,
+            help="Document, such as `warm`.",
+            autocompletion=completion.schemas,
+        ),
     ] = None,
 ) -> int:
     """Print the JSON Schema of a document, or all names."""

@@ -73,7 +73,8 @@ def verify(
     ] = None,
     backend: opt.BackendOption = None,
     repair: Annotated[
-        bool, opt.option("--repair", about="Move damaged entries to quarantine.")
+        bool,
+        opt.option("--repair", about="Move damaged entries aside, into the store's quarantine."),
     ] = False,
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
@@ -81,7 +82,7 @@ def verify(
     """Check every entry for damage.
 
     Damage that is still there at the end is exit code 4. Warming again fills the gaps of a repair.
-    Level recompute reads the pictures again and computes with --model; it tells what drifted, why.
+    Level recompute reads the pictures again, computes with --model, and tells what differs.
     """
     from vcache_cli.assemble import open_root
     from vcache_cli.store.verify import verify_store
