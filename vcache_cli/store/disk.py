@@ -85,10 +85,13 @@ class DiskStore:
         self._publisher: Publisher | None = None
         check_trust(root)
         if mode == "w":
-            self._held.enter_context(write_lock(root))
-            self._publisher = Publisher(self._files, root)
-            self._publisher.learn_shards()
-            _sweep_dead_temps(root, time.time())
+            with contextlib.ExitStack() as held:  # what fails here leaves no lock behind
+                held.enter_context(write_lock(root))
+                publisher = Publisher(self._files, root)
+                publisher.learn_shards()
+                _sweep_dead_temps(root, time.time())
+                self._held = held.pop_all()
+            self._publisher = publisher
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles as a store that the other process opens anew, in the same mode."""

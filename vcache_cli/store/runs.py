@@ -106,8 +106,11 @@ class RunLog:
         """The run is not live any more."""
         if self._fd >= 0:
             self._flush(self._clock())
-            os.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
+            try:
+                os.close(fd)
+            except OSError as error:  # what was written may be lost: no more than a log
+                self.failure = self.failure or error.strerror or str(error)
 
     def _flush(self, now: float) -> None:
         lines, self._lines, self._flushed = self._lines, [], now
