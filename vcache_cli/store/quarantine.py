@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vcache_cli.quantity import format_time, parse_time
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import OsFiles
-from vcache_cli.store.handles import Handles
+from vcache_cli.store.handles import SWAPPED, Handles
 from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.own import own_folder
 from vcache_cli.store.rows import mtime_ns_of
@@ -31,11 +31,14 @@ _MAX_NAME_BYTES: Final = 160
 
 
 def is_still(root: StoreRoot, facts: FileFacts) -> bool:
-    """False where the file was touched, replaced or removed since it was looked at."""
+    """False where the file was touched, replaced or removed since it was looked at.
+
+    True where the disk cannot tell: what was found of the file is then not to be forgotten.
+    """
     try:
         found = os.lstat(os.path.join(root.path, facts.path))
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno not in SWAPPED
     return (found.st_ino, mtime_ns_of(found)) == (facts.inode, facts.mtime_ns)
 
 

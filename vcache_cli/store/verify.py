@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["Level", "Problem", "VerifyOptions", "VerifyReport", "verify_store"]
 
 _CURSOR: Final = "verify cursor "
+_UNREADABLE: Final = frozenset(os.strerror(each) for each in (errno.EIO, errno.EBADMSG))
+"""What says that the file itself cannot be read, however often that is tried."""
 
 
 def verify_store(
@@ -189,8 +191,8 @@ class _Verify:
         return problems
 
     def _move(self, facts: FileFacts, problem: Problem) -> str:
-        if problem.kind == "io_error" and problem.actual == os.strerror(errno.EACCES):
-            return "none"  # permissions are for `doctor`; the file may be sound
+        if problem.kind == "io_error" and problem.actual not in _UNREADABLE:
+            return "none"  # permissions, memory or descriptors: the file may be sound
         try:
             moved = move_to_quarantine(self._root, facts, problem.kind, self._now)
         except OSError as error:

@@ -16,7 +16,7 @@ from vcache_cli.store.reader import read_file, read_header
 from vcache_cli.store.rows import VANISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Final
 
     from vcache_cli.entry import Entry
@@ -133,8 +133,9 @@ def check_entry(
         if known_bytes not in {None, facts.size_bytes}:
             noted += (problem_of(facts, "size", str(known_bytes), str(facts.size_bytes)),)
         return Checked(facts, noted, has_checksum=True)
+    check = _check_header if level == "header" else _check_data
     try:
-        checked = (_check_header if level == "header" else _check_data)(root, facts)
+        checked = _tried_twice(lambda: check(root, facts))
     except InvalidEntryError as error:
         checked = Checked(facts, (problem_of(facts, error.finding, None, error.message),))
     except OSError as error:
@@ -144,6 +145,16 @@ def check_entry(
     if checked.problems and not is_still(root, facts):
         return Checked(facts, vanished=True)
     return replace(checked, problems=(*noted, *checked.problems))
+
+
+def _tried_twice(check: Callable[[], Checked]) -> Checked:
+    """What the second look says where the first was disturbed: a sound file is not put aside."""
+    try:
+        return check()
+    except OSError as error:
+        if error.errno in VANISHED | _DENIED:
+            raise
+    return check()
 
 
 def problem_of(
