@@ -54,7 +54,11 @@ def test_every_code_has_its_place() -> None:
         (errno.EPERM, 14),
         (errno.ENOSPC, 13),
         (errno.EDQUOT, 13),
-        (errno.EIO, 1),
+        (errno.EFBIG, 13),
+        (errno.EIO, 14),
+        (errno.ESTALE, 14),
+        (errno.EMFILE, 2),
+        (errno.EPROTO, 1),
     ],
 )
 def test_a_system_error_that_escapes_has_a_code(number: int, code: int) -> None:

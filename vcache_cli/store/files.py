@@ -228,13 +228,14 @@ def explained(files: FileOps, path: str, *, needed_bytes: int | None = None) -> 
     Raises:
         StoreFullError: no space, or beyond a quota; the message has needed and free bytes.
         AccessError: not permitted, or a read-only filesystem.
-        OSError: the disk failed in another way.
+        OSError: the disk failed in another way; it names a place.
     """
     try:
         yield
     except OSError as error:
         failure = _failure(error, files, path, needed_bytes)
         if failure is None:
+            error.filename = error.filename or path  # a call on a descriptor names nothing
             raise
         raise failure from error
 
