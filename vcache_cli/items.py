@@ -224,6 +224,8 @@ class Frames:
     key_rgb: tuple[int, int, int] | None = None
     """The one colour that the file marks transparent, where the loader leaves the mark standing:
     an image processor that composites on white then paints it white."""
+    indices: tuple[int, ...] = (0,)
+    """Which frame of its clip each is, from 0."""
 
     @property
     def width(self) -> int:

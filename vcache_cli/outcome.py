@@ -83,6 +83,13 @@ class Outcome(NamedTuple):  # made a hundred thousand times a second where nothi
     """Digests of a group's pictures, as far as they were read."""
     foreseen: Foreseen | None = None
     """Of an item that is only looked up, and not there."""
+    keys: tuple[str, ...] = ()
+    """Of a clip each of whose frames is an entry: those of all of them; `key` is then None."""
+
+    @property
+    def entry_keys(self) -> tuple[str, ...]:
+        """The keys of all entries that the item has, or would have."""
+        return self.keys if self.key is None else (self.key,)
 
     def as_json(self) -> dict[str, Any]:
         """The fields of ``vcache.outcome/1``; unknown ones are left out."""
@@ -91,6 +98,7 @@ class Outcome(NamedTuple):  # made a hundred thousand times a second where nothi
             "status": self.status.value,
             "source_sha256": self.source_sha256,
             "key": self.key,
+            "keys": list(self.keys) or None,
             "kind": self.kind.value if self.kind else None,
             "bytes": {"read": self.bytes_read, "written": self.bytes_written},
             "seconds": {stage: round(spent, 6) for stage, spent in self.seconds.items()},

@@ -1,7 +1,7 @@
 """What oMLX's engine asks its vision store, written from its published rules alone.
 
-Pillow, json, struct and hashlib; nothing of vcache. A request's pictures come encoded, are decoded
-and hashed as the server does it, and are looked up in the index that a start makes.
+Pillow, PyAV, json, struct and hashlib; nothing of vcache. A request's pictures come encoded, are
+decoded and hashed as the server does it, and are looked up in the index that a start makes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,23 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import av
 from PIL import Image, ImageOps
 
 from tests.e2e.omlx_store import Server
 
-__all__ = ["Answer", "Engine", "decode", "image_hash", "patch_grid"]
+__all__ = [
+    "Answer",
+    "Engine",
+    "clip_indices",
+    "clip_pictures",
+    "decode",
+    "image_hash",
+    "patch_grid",
+]
 
 MAX_SIDE = 2048
+MAX_FRAMES = 16
 ITEM_BYTES = {"BF16": 2, "F16": 2, "F32": 4}
 
 
@@ -40,6 +50,21 @@ def decode(data: bytes, max_side: int = MAX_SIDE) -> Image.Image:
                 image = opened.convert("RGB")
             image.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
         return ImageOps.exif_transpose(image).convert("RGB")
+
+
+def clip_indices(length: int, most: int = MAX_FRAMES) -> list[int]:
+    """Which frames of a clip the server makes pictures of, for a model that takes no clips."""
+    count = min(length, most)
+    if count == 1:
+        return [0]
+    return [round(at * (length - 1) / (count - 1)) for at in range(count)]
+
+
+def clip_pictures(data: bytes, most: int = MAX_FRAMES) -> list[Image.Image]:
+    """Those frames, as large as they are: no limit and no orientation of pictures applies."""
+    with av.open(BytesIO(data), "r") as clip:
+        frames = [frame.to_image() for frame in clip.decode(video=0)]
+    return [frames[at] for at in clip_indices(len(frames), most)]
 
 
 def image_hash(images: list[Image.Image]) -> str:
@@ -90,7 +115,10 @@ class Engine:
 
     def ask(self, *pictures: bytes) -> Answer:
         """A request with these pictures: does the vision tower run?"""
-        images = [decode(data, self.max_side) for data in pictures]
+        return self.answer([decode(data, self.max_side) for data in pictures])
+
+    def answer(self, images: list[Image.Image]) -> Answer:
+        """The same of pictures that are decoded."""
         grids = [patch_grid(image, least=self.least, most=self.most) for image in images]
         wanted = sum(t * h * w // 4 for t, h, w in grids)
         found = [self._features(image_hash([image])) for image in images]

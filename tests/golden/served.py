@@ -18,7 +18,7 @@ from vcache_cli.digest import digest_bytes
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.items import Features, Frames, Kind, MediaItem, Pixels, Stage
 from vcache_cli.pipeline import EncodeBatch
-from vcache_cli.pipeline.prepare import Prepared
+from vcache_cli.pipeline.prepared import Prepared
 from vcache_cli.pipeline.trace import Trace
 from vcache_cli.protocols import Annotator, Evidence, WarmTarget
 from vcache_cli.recipe import EncoderRecipe, Recipe

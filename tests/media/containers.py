@@ -11,7 +11,20 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-__all__ = ["chat", "log", "make_parquet", "make_tar", "make_zip", "messages", "responses", "uri"]
+__all__ = [
+    "chat",
+    "clip_uri",
+    "filmed_chat",
+    "filmed_messages",
+    "filmed_responses",
+    "log",
+    "make_parquet",
+    "make_tar",
+    "make_zip",
+    "messages",
+    "responses",
+    "uri",
+]
 
 
 def make_tar(path: Path, members: Mapping[str, bytes]) -> Path:
@@ -76,6 +89,33 @@ def messages(*pictures: bytes) -> dict[str, Any]:
         for data in pictures
     ]
     return {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": parts}]}
+
+
+def clip_uri(data: bytes) -> str:
+    """A clip as a data URI."""
+    return f"data:video/mp4;base64,{base64.b64encode(data).decode()}"
+
+
+def filmed_chat(url: str, *pictures: str) -> dict[str, Any]:
+    """A request of a clip and pictures in OpenAI's chat form."""
+    body = chat(*pictures)
+    body["messages"][0]["content"].append({"type": "video_url", "video_url": {"url": url}})
+    return body
+
+
+def filmed_responses(url: str, *pictures: str) -> dict[str, Any]:
+    """The same in OpenAI's responses form."""
+    body = responses(*pictures)
+    body["input"][0]["content"].append({"type": "input_video", "video_url": url})
+    return body
+
+
+def filmed_messages(clip: bytes, *pictures: bytes) -> dict[str, Any]:
+    """The same in Anthropic's form."""
+    body, data = messages(*pictures), base64.b64encode(clip).decode()
+    source = {"type": "base64", "media_type": "video/mp4", "data": data}
+    body["messages"][0]["content"].append({"type": "video", "source": source})
+    return body
 
 
 def log(path: Path, lines: Sequence[object]) -> Path:

@@ -11,7 +11,7 @@ from vcache_cli.entry import Provenance
 from vcache_cli.errors import EncodeError
 from vcache_cli.items import Features, MediaItem, Pixels
 from vcache_cli.pipeline.encoding import Batcher, EncodeBatch
-from vcache_cli.pipeline.prepare import Prepared
+from vcache_cli.pipeline.prepared import Prepared
 from vcache_cli.pipeline.trace import Trace
 from vcache_cli.targets.native import NativeTarget, native_key
 

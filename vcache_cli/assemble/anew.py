@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli import media
-from vcache_cli.assemble.clips import make_clip_work
+from vcache_cli.assemble.clips import make_clip_work, make_reader
 from vcache_cli.assemble.options import WarmOptions
 from vcache_cli.digest import digest_bytes
 from vcache_cli.errors import ItemError, ReadError
 from vcache_cli.items import Kind
 from vcache_cli.outcome import Failure
+from vcache_cli.pipeline.clips import ClipWork
+from vcache_cli.preprocess.video_stills import OneFrame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.recipes import LoadedRecipe
     from vcache_cli.entry import Entry
     from vcache_cli.items import Pixels
+    from vcache_cli.media.clip_source import ClipSource
     from vcache_cli.recipe import Recipe
 
 __all__ = ["SkipEntry", "Sources", "recipe_for", "tensors_anew"]
@@ -40,17 +43,21 @@ class Sources:
         return tuple(dict.fromkeys(both))
 
 
+_FRAME: Final = "vcache.frame_index"
+_MOST_DIGITS: Final = 9
+
+
 class SkipEntry(Exception):  # noqa: N818  no error: an entry of which nothing can be said
     """Why an entry is not computed anew."""
 
 
 def recipe_for(entry: Entry, loaded: LoadedRecipe) -> Recipe:
-    """That of videos, where the entry is of one.
+    """That of videos, where the entry is of a whole one.
 
     Raises:
         SkipEntry: the model takes no videos any more.
     """
-    if entry.provenance.kind is not Kind.VIDEO:
+    if entry.provenance.kind is not Kind.VIDEO or _FRAME in entry.metadata:
         return loaded.recipe
     if isinstance(loaded.clips, Failure):
         raise SkipEntry("video")
@@ -87,13 +94,25 @@ def tensors_anew(
 def _pixels(entry: Entry, loaded: LoadedRecipe, path: str) -> Pixels | None:
     """None where the file is another by now."""
     options, item = WarmOptions(), media.reopened(path)
-    work = make_clip_work(loaded.clips, loaded.profile, options)
-    if entry.provenance.kind is Kind.VIDEO and not isinstance(work, Failure):
-        with work.opened(item) as clip:
+    if entry.provenance.kind is Kind.VIDEO:
+        with make_reader(loaded.profile, options).opened(item) as clip:
             if clip.source_sha256 != entry.provenance.source_sha256:
                 return None
-            return work.pixels(work.frames(clip), compact=False)
+            return _clip_pixels(entry, loaded, clip)
     data = media.read_item(item, max_bytes=options.max_file_bytes)
     if digest_bytes(data) != entry.provenance.source_sha256:
         return None
     return loaded.preprocessor(media.PillowDecoder(loaded.profile).decode(data))
+
+
+def _clip_pixels(entry: Entry, loaded: LoadedRecipe, clip: ClipSource) -> Pixels:
+    options, frame = WarmOptions(), entry.metadata.get(_FRAME)
+    if frame is None:
+        work = make_clip_work(loaded.clips, loaded.profile, options)
+        if not isinstance(work, ClipWork):
+            raise SkipEntry("video")
+        return work.pixels(work.frames(clip), compact=False)
+    if not frame.isdecimal() or len(frame) > _MOST_DIGITS:
+        raise SkipEntry("no_recipe")
+    decoder = make_reader(loaded.profile, options).decoder()
+    return loaded.preprocessor(decoder.decode(clip.file, OneFrame(int(frame))))

@@ -10,8 +10,8 @@ from vcache_cli import registry
 from vcache_cli.assemble.servers import MLX_VLM
 from vcache_cli.errors import ModelError
 from vcache_cli.outcome import Failure
-from vcache_cli.pipeline.clips import ClipWork, no_clips
-from vcache_cli.protocols.clips import ClipTarget
+from vcache_cli.pipeline.clips import ClipReader, ClipWork, FrameWork, no_clips
+from vcache_cli.protocols.clips import ClipTarget, StillsFamily, StillsTarget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,11 +19,19 @@ if TYPE_CHECKING:
 
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.checkpoint import Checkpoint
+    from vcache_cli.clips import Planner
     from vcache_cli.profile import Profile
     from vcache_cli.protocols import ClipDecoder, ClipFamily, ClipPreprocessor, WarmTarget
     from vcache_cli.recipe import Recipe
 
-__all__ = ["ClipParts", "frames_asked", "load_clips", "make_clip_work"]
+__all__ = [
+    "ClipParts",
+    "StillsParts",
+    "frames_asked",
+    "load_clips",
+    "make_clip_work",
+    "make_reader",
+]
 
 _MAX_FILE_BYTES: Final = 16 * 1024**3
 """Of a video file; it is never in memory as a whole."""
@@ -39,13 +47,22 @@ class ClipParts:
     preprocessor: ClipPreprocessor
 
 
+@dataclass(frozen=True, slots=True)
+class StillsParts:
+    """A model's way with videos of which the server makes pictures."""
+
+    recipe: Recipe
+    """Names which frames are taken; no entry is of it."""
+    planner: Planner
+
+
 def load_clips(
     checkpoint: Checkpoint,
     profile: Profile,
     recipe: Recipe,
     options: WarmOptions,
     target: WarmTarget,
-) -> ClipParts | Failure:
+) -> ClipParts | StillsParts | Failure:
     """What `recipe` becomes for videos, or why they are skipped.
 
     Raises:
@@ -68,27 +85,50 @@ def _clip_parts(
     recipe: Recipe,
     wanted: Mapping[str, Any],
     target: WarmTarget,
-) -> ClipParts:
+) -> ClipParts | StillsParts:
+    family = _family(recipe.family)
+    if isinstance(family, StillsFamily) and _takes_stills(target):
+        sampling = family.resolve(wanted)
+        made = replace(recipe, settings={"stills": sampling, "pictures": recipe.settings})
+        return StillsParts(made, family.planner(sampling))
     if not (isinstance(target, ClipTarget) and target.takes_clips):
         raise ModelError(f"target `{target.name}` takes no videos here")
     if recipe.encoder and recipe.encoder.tower == MLX_VLM:
         raise ModelError("models that mlx-vlm's own code encodes take no videos here")
-    if recipe.family not in registry.names("clips"):
+    if family is None or isinstance(family, StillsFamily):
         raise ModelError(f"models of family `{recipe.family}` take no videos here")
-    family: ClipFamily = registry.load("clips", recipe.family)
     settings = family.resolve(checkpoint, profile, wanted)
     made = replace(recipe, family_revision=family.revision, settings={"clip": settings})
     return ClipParts(made, family.preprocessor(settings, profile))
 
 
+def _family(name: str) -> ClipFamily | StillsFamily | None:
+    if name not in registry.names("clips"):
+        return None
+    family: ClipFamily | StillsFamily = registry.load("clips", name)
+    return family
+
+
+def _takes_stills(target: WarmTarget) -> bool:
+    return isinstance(target, StillsTarget) and target.takes_stills
+
+
 def make_clip_work(
-    parts: ClipParts | Failure, profile: Profile, options: WarmOptions
-) -> ClipWork | Failure:
+    parts: ClipParts | StillsParts | Failure, profile: Profile, options: WarmOptions
+) -> ClipWork | FrameWork | Failure:
     """The work on videos, or why they are skipped."""
     if isinstance(parts, Failure):
         return parts
+    reader = make_reader(profile, options)
+    if isinstance(parts, StillsParts):
+        return FrameWork(parts.recipe, parts.planner, reader)
+    return ClipWork(parts.recipe, parts.preprocessor, reader)
+
+
+def make_reader(profile: Profile, options: WarmOptions) -> ClipReader:
+    """Opens and decodes clips by the rules of `profile`, within the limits of `options`."""
     decoder = partial(_decoder, profile, int(options.max_pixels * _SHARE_OF_PIXELS))
-    return ClipWork(parts.recipe, parts.preprocessor, decoder, _MAX_FILE_BYTES)
+    return ClipReader(decoder, _MAX_FILE_BYTES, options.max_file_bytes)
 
 
 def frames_asked(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vcache_cli.assemble.clips import ClipParts
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, look_up
 from vcache_cli.assemble.recipes import load_recipe
 from vcache_cli.digest import digest_json
 from vcache_cli.errors import NothingToDoError
 from vcache_cli.items import Kind
+from vcache_cli.outcome import Failure
 from vcache_cli.pipeline import WarmTotals
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def corpus_key(source: Source, *, model: str, options: WarmOptions) -> CorpusKey
     """
     loaded = load_recipe(model, options)
     recipes = {Kind.IMAGE: loaded.recipe.digest}
-    if isinstance(loaded.clips, ClipParts):
+    if not isinstance(loaded.clips, Failure):
         recipes[Kind.VIDEO] = loaded.clips.recipe.digest
     digests: dict[Kind, set[str]] = {kind: set() for kind in recipes}
     unreadable = WarmTotals()

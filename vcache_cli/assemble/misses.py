@@ -40,24 +40,25 @@ class Misses:
 
     def __call__(self, outcome: Outcome) -> str:
         """Why the item of `outcome`, which would miss, would miss."""
+        told = outcome.failure.message if outcome.failure else NOT_STORED.message
         if self.other_model:
-            return f"{NOT_STORED.message}; the store is of another model: {self.other_model}"
+            return f"{told}; the store is of another model: {self.other_model}"
         self._read += 1
         if outcome.key and (stale := self._differences(outcome.key)):
             return f"the entry under its key was made with {'; '.join(stale)}"
         others = list(self._others(outcome)) if self._read <= _MAX_READ else []
         if not others:
-            return NOT_STORED.message
+            return told
         best = min(others, key=len)
         if not best:
-            return f"{NOT_STORED.message}; one of another key is there: the file has changed"
-        return f"{NOT_STORED.message}; one is there with {'; '.join(best)}"
+            return f"{told}; one of another key is there: the file has changed"
+        return f"{told}; one is there with {'; '.join(best)}"
 
     def _others(self, outcome: Outcome) -> Iterator[list[str]]:
         """What differs in the recipe of each other entry of the same file."""
         for file in outcome.item.files:
             for key in self.index.keys_of(file.absolute_path):
-                found = self._differences(key)
+                found = None if key in outcome.keys else self._differences(key)
                 if found is not None:
                     yield found
 

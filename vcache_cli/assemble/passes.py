@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vcache_cli.assemble.clips import ClipParts, make_clip_work
+from vcache_cli.assemble.clips import StillsParts, make_clip_work
 from vcache_cli.encode.processor import usable_processors
 from vcache_cli.engines import Limits, ProcessEngine, ThreadEngine
 from vcache_cli.media import PillowDecoder
+from vcache_cli.outcome import Failure
 from vcache_cli.pipeline import PrepareItem, Triage
 from vcache_cli.protocols import Resident
 
@@ -62,6 +63,7 @@ def make_triage(
         memo=memo,
         context=loaded.context,
         present=present,
-        clips=loaded.clips.recipe if isinstance(loaded.clips, ClipParts) else loaded.clips,
+        clips=loaded.clips if isinstance(loaded.clips, Failure) else loaded.clips.recipe,
+        by_frames=isinstance(loaded.clips, StillsParts),
         retry_errors=retry_errors,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli import media, registry
-from vcache_cli.assemble.clips import ClipParts, load_clips
+from vcache_cli.assemble.clips import ClipParts, StillsParts, load_clips
 from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
 from vcache_cli.assemble.releases import check_release
 from vcache_cli.assemble.servers import choose_family, encode_by_server, open_server
@@ -52,14 +52,14 @@ class LoadedRecipe:
     preprocessor: Preprocessor
     encoder: Encoder | None
     """None for stage ``pixels``."""
-    clips: ClipParts | Failure
+    clips: ClipParts | StillsParts | Failure
     """What is done with videos, or why they are skipped."""
 
     @property
     def context(self) -> str:
         """Digest of the recipe and the library versions: what memos were learnt under."""
         known: dict[str, Any] = {"recipe": self.recipe.digest, "versions": media.versions()}
-        if isinstance(self.clips, ClipParts):
+        if not isinstance(self.clips, Failure):
             known |= {"clips": self.clips.recipe.digest, "av": media.av_version()}
         return digest_json(known)
 

@@ -234,7 +234,7 @@ def _choices(entry: Entry, backend: str | None) -> WarmOptions:
             chosen["output"] = str(encoder["output"])
             chosen["dtype"] = _OPTION_OF[encoder["stored_dtype"]]
             chosen["compute_dtype"] = _OPTION_OF[encoder["compute_dtype"]]
-        if entry.provenance.kind is Kind.VIDEO:
+        if entry.provenance.kind is Kind.VIDEO and "clip" in recipe["settings"]:
             chosen |= frames_asked(recipe["settings"]["clip"])
     except (KeyError, TypeError) as error:  # a server's own file says nothing of it
         raise SkipEntry("no_recipe") from error

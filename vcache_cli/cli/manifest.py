@@ -32,20 +32,17 @@ class Manifest:
         self._write = write
 
     def write(self, outcome: Outcome) -> None:
-        """A line for an item that is in the store; nothing for any other.
+        """A line for each entry of an item that is in the store; nothing for any other.
 
         Raises:
             AccessError: it cannot be written.
         """
         if self._write is None or outcome.status not in _IN_STORE:
             return
-        fields = {
-            "source": outcome.item.source,
-            "source_sha256": outcome.source_sha256,
-            "key": outcome.key,
-        }
+        fields = {"source": outcome.item.source, "source_sha256": outcome.source_sha256}
         try:
-            self._write(dump(fields) + "\n")
+            for key in outcome.entry_keys:
+                self._write(dump({**fields, "key": key}) + "\n")
         except OSError as error:
             raise AccessError(f"`--manifest`: cannot write on: {error.strerror}") from error
 

@@ -1,4 +1,4 @@
-"""Request logs: each line's pictures as items, and its request as a group of them.
+"""Request logs: each line's pictures and videos as items, and its pictures as a group.
 
 Bytes stay in the log: an item of a data URI says where in the file its base64 lies, and whoever
 works on the item reads it there.
@@ -19,7 +19,7 @@ from vcache_cli.errors import MediaError
 from vcache_cli.items import FileStat, Group, MediaItem, Trouble
 from vcache_cli.media.parts import Place, opened_container, read_exactly
 from vcache_cli.media.read import HEAD_BYTES, check_size, opened
-from vcache_cli.media.requests import MAX_PICTURES, Named, find_request, pictures_of
+from vcache_cli.media.requests import MAX_PICTURES, Named, find_request, media_of
 
 if TYPE_CHECKING:
     from vcache_cli.items import WarmItem
@@ -100,7 +100,7 @@ def _decoded(text: bytes, *, cut: bool = False) -> bytes:
 
 
 def log_items(path: str, stat: FileStat | None, rules: LogRules) -> Iterator[WarmItem]:
-    """The pictures of each line, then its request as a group where it has several.
+    """The pictures and videos of each line, then the pictures as a group where they are several.
 
     A line that records no request is an item that only says so; the rest goes on.
 
@@ -148,14 +148,16 @@ class _Log:
             yield MediaItem(self.path, self.stat, part=Place(f"line {number}"), trouble=silent)
             return
         found = [
-            self._item(f"line {number} image {order}", each, offset, line or b"")
+            self._item(f"line {number} {_kind(each)} {order}", each, offset, line or b"")
             for order, each in enumerate(named, 1)
         ]
         only = self.rules.groups == "only"
         yield from (each for each in found if each.trouble or not only)
-        wanted = only or (self.rules.groups == "also" and len(found) > 1)
-        if wanted and not any(each.trouble for each in found):
-            yield Group(tuple(found))
+        pairs = zip(found, named, strict=True)
+        pictures = tuple(item for item, each in pairs if not each.is_video)
+        wanted = only or (self.rules.groups == "also" and len(pictures) > 1)
+        if pictures and wanted and not any(each.trouble for each in pictures):
+            yield Group(pictures)
 
     def _told(self, name: str, kind: str, message: str) -> MediaItem:
         trouble = Trouble(kind, message, skipped=True)
@@ -166,7 +168,7 @@ class _Log:
         if prefix is not None:
             return self._inside(name, named.text[prefix:], offset, line)
         if not named.text:
-            return self._told(name, "no_data", "named by an id that the log does not resolve")
+            return self._told(name, "no_data", "the log does not hold it, nor say where it lies")
         scheme = _scheme(named.text)
         if scheme in {"http", "https"}:
             return self._remote(name, named.text)
@@ -208,8 +210,12 @@ class _Log:
         return MediaItem(self.path, self.stat, part=Place(name), trouble=told)
 
 
+def _kind(named: Named) -> str:
+    return "video" if named.is_video else "image"
+
+
 def _named(line: bytes | None) -> list[Named]:
-    """The pictures that a line names.
+    """The pictures and videos that a line names.
 
     Raises:
         ValueError: it records no request, or one beyond a limit.
@@ -219,9 +225,9 @@ def _named(line: bytes | None) -> list[Named]:
     request = find_request(json.loads(line))
     if request is None:
         raise ValueError("no request of a form that is known")
-    named = list(pictures_of(request))
+    named = list(media_of(request))
     if len(named) > MAX_PICTURES:
-        raise ValueError(f"{len(named)} pictures, more than {MAX_PICTURES}")
+        raise ValueError(f"{len(named)} pictures and videos, more than {MAX_PICTURES}")
     return named
 
 

@@ -239,7 +239,8 @@ def _collected(
         warnings = (*warnings, f"{notices.CLIP_SHORT}: {text}")
     if clip.bad_packets:
         warnings = (*warnings, f"{notices.CLIP_DAMAGED}: {clip.bad_packets} packets")
-    return Frames(rgb[: len(seconds)], tuple(seconds), warnings)
+    taken = plan.indices[: len(seconds)]
+    return Frames(rgb[: len(seconds)], tuple(seconds), warnings, indices=taken)
 
 
 def _levels(frame: VideoFrame, quarter_turns: int) -> NDArray[np.uint8]:

@@ -7,7 +7,8 @@ from vcache_cli.pipeline.encoding import EncodeBatch
 from vcache_cli.pipeline.ledger import Ledger
 from vcache_cli.pipeline.lookahead import MOST_AHEAD
 from vcache_cli.pipeline.policy import ErrorPolicy
-from vcache_cli.pipeline.prepare import NOT_STORED, Prepared, PrepareItem
+from vcache_cli.pipeline.prepare import PrepareItem
+from vcache_cli.pipeline.prepared import NOT_STORED, Prepared
 from vcache_cli.pipeline.summary import WarmTotals
 from vcache_cli.pipeline.triage import Triage
 from vcache_cli.pipeline.warm import WarmParts, WarmPass

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from vcache_cli.outcome import Outcome, Status
 from vcache_cli.pipeline.lookahead import Lookahead
-from vcache_cli.pipeline.prepare import NOT_STORED
+from vcache_cli.pipeline.prepared import NOT_STORED
 from vcache_cli.pipeline.summary import MAX_LISTED
 
 if TYPE_CHECKING:
     from vcache_cli.items import WarmItem
-    from vcache_cli.pipeline.prepare import Prepared, PrepareItem
+    from vcache_cli.pipeline.frames import Bundle, Still
+    from vcache_cli.pipeline.prepare import PrepareItem
+    from vcache_cli.pipeline.prepared import Prepared
     from vcache_cli.pipeline.triage import Triage
     from vcache_cli.protocols import Engine, Session
 
@@ -104,7 +106,9 @@ def check_items(
             yield from _taken(session, wait=True)
 
 
-def _taken(session: Session[WarmItem, Prepared | Outcome], *, wait: bool) -> Iterator[Outcome]:
+def _taken(
+    session: Session[WarmItem | Still, Prepared | Bundle | Outcome], *, wait: bool
+) -> Iterator[Outcome]:
     for result in session.take(wait=wait):
         if not isinstance(result, Outcome):
             raise TypeError("an item went beyond its key")

@@ -14,11 +14,20 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Final
 
+    from vcache_cli.clips import Planner
     from vcache_cli.items import Frames, MediaItem, Pixels
     from vcache_cli.protocols import ClipDecoder, ClipPreprocessor
     from vcache_cli.recipe import Recipe
 
-__all__ = ["VIDEO_SKIPPED", "ClipWork", "clip_fields", "no_clips"]
+__all__ = [
+    "VIDEO_SKIPPED",
+    "ClipReader",
+    "ClipWork",
+    "FrameWork",
+    "clip_fields",
+    "frame_fields",
+    "no_clips",
+]
 
 
 def no_clips(reason: str) -> Failure:
@@ -30,15 +39,14 @@ VIDEO_SKIPPED: Final = no_clips("videos are not taken here")
 
 
 @dataclass(frozen=True, slots=True)
-class ClipWork:
-    """What a run does with videos. Picklable; any thread."""
+class ClipReader:
+    """Opens the file of a clip and decodes it. Picklable; any thread."""
 
-    recipe: Recipe
-    """That of clips: other settings than those of pictures."""
-    preprocessor: ClipPreprocessor
     decoder: Callable[[], ClipDecoder]
     """Makes it; called once a clip, so that a run without any loads no video library."""
     max_file_bytes: int
+    max_part_bytes: int
+    """Of a clip inside a container, which is held in memory."""
 
     def opened(self, item: MediaItem) -> AbstractContextManager[ClipSource]:
         """Its bytes.
@@ -46,7 +54,18 @@ class ClipWork:
         Raises:
             ReadError: they cannot be had.
         """
-        return open_source(item, max_bytes=self.max_file_bytes)
+        most = self.max_part_bytes if item.part else self.max_file_bytes
+        return open_source(item, max_bytes=most)
+
+
+@dataclass(frozen=True, slots=True)
+class ClipWork:
+    """What a run does with videos that are entries as a whole. Picklable; any thread."""
+
+    recipe: Recipe
+    """That of clips: other settings than those of pictures."""
+    preprocessor: ClipPreprocessor
+    reader: ClipReader
 
     def frames(self, clip: ClipSource) -> Frames:
         """The frames that the server takes, in the size that it brings them to.
@@ -54,7 +73,7 @@ class ClipWork:
         Raises:
             MediaError, EncodeError: it cannot be decoded, or the server refuses it.
         """
-        return self.decoder().decode(clip.file, self.preprocessor.plan)
+        return self.reader.decoder().decode(clip.file, self.preprocessor.plan)
 
     def foresee(self, clip: ClipSource, *, compact: bool) -> Foreseen:
         """Tokens and bytes that would come of it; one frame is decoded for that.
@@ -62,7 +81,7 @@ class ClipWork:
         Raises:
             MediaError, EncodeError: see `frames`.
         """
-        facts = self.decoder().measure(clip.file)
+        facts = self.reader.decoder().measure(clip.file)
         made = self.preprocessor
         return Foreseen(made.num_tokens(facts), made.pixel_bytes(facts, compact=compact))
 
@@ -75,8 +94,31 @@ class ClipWork:
         return self.preprocessor.compact(frames) if compact else self.preprocessor(frames)
 
 
+@dataclass(frozen=True, slots=True)
+class FrameWork:
+    """What a run does with videos of which each frame is an entry. Picklable; any thread."""
+
+    recipe: Recipe
+    """Names which frames are taken; their entries are of the recipe of pictures."""
+    planner: Planner
+    reader: ClipReader
+
+    def frames(self, clip: ClipSource) -> Frames:
+        """The frames that the server takes, as large as they are.
+
+        Raises:
+            MediaError, EncodeError: it cannot be decoded, or the server refuses it.
+        """
+        return self.reader.decoder().decode(clip.file, self.planner)
+
+
 def clip_fields(frames: Frames) -> dict[str, str]:
     """What an entry says of a clip: the times of its frames, and whether they are the server's."""
     exact = not any(kind.partition(": ")[0] in INEXACT for kind in frames.warnings)
     seconds = " ".join(f"{each:.6f}" for each in frames.pts_seconds)
     return {"vcache.exact": str(exact).lower(), "vcache.frame_seconds": seconds}
+
+
+def frame_fields(frame: Frames) -> dict[str, str]:
+    """As `clip_fields`, of a single frame; also which one of its clip it is, from 0."""
+    return {**clip_fields(frame), "vcache.frame_index": str(frame.indices[0])}

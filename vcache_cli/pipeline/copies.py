@@ -45,7 +45,8 @@ class Copies:
             waiting.append(outcome)
             self.waiting += 1
             return None
-        return outcome._replace(status=Status.COPY) if outcome.key in self._stored else outcome
+        stored = any(key in self._stored for key in outcome.entry_keys)
+        return outcome._replace(status=Status.COPY) if stored else outcome
 
     def end(self, first: Outcome) -> list[Outcome]:
         """The Outcomes of those that waited for `first`, which is stored or failed."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vcache_cli.entry import Entry, Provenance, creation_time
 from vcache_cli.errors import EncodeError
-from vcache_cli.items import Pixels
+from vcache_cli.items import Kind, Pixels
 from vcache_cli.media import av_version
 from vcache_cli.outcome import Outcome
 from vcache_cli.protocols import GroupTarget, LevelTarget
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from vcache_cli.items import Features
-    from vcache_cli.pipeline.prepare import Prepared
+    from vcache_cli.pipeline.prepared import Prepared
     from vcache_cli.protocols import Encoder, WarmTarget
     from vcache_cli.recipe import Recipe
     from vcache_cli.tensor import Tensor
@@ -163,8 +163,9 @@ class EncodeBatch:
         recipe, shared = self.recipe, self.provenance
         if prepared.recipe is not None:
             recipe = prepared.recipe
-            versions = {**shared.versions, "av": av_version()}
-            shared = replace(shared, recipe=recipe.as_json(), versions=versions)
+            shared = replace(shared, recipe=recipe.as_json())
+        if prepared.trace.kind is Kind.VIDEO:
+            shared = replace(shared, versions={**shared.versions, "av": av_version()})
         provenance = replace(
             shared,
             source_sha256=prepared.trace.source_sha256,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from vcache_cli.items import FileStat, Group, Kind
 from vcache_cli.outcome import Failure, Outcome, Status
+from vcache_cli.pipeline.frames import frame_source
 from vcache_cli.protocols import Memo, Seen
 
 if TYPE_CHECKING:
@@ -68,12 +69,19 @@ class Notebook:
         digest = outcome.source_sha256
         if digest and failure and outcome.status is not Status.SKIPPED:
             self.ledger.remember_failure(digest, self.context, failure)
-        if digest and outcome.key and not failure:
-            for each in outcome.item.files:
-                self.ledger.add_source(outcome.key, each.absolute_path)
-            if not self.keys_by_digest:
-                self.ledger.remember_known(digest, self.context, outcome.key)
+        if digest and not failure:
+            self._write_keys(outcome, digest)
         self._commit_sometimes()
+
+    def _write_keys(self, outcome: Outcome, digest: str) -> None:
+        for key in outcome.entry_keys:
+            for each in outcome.item.files:
+                self.ledger.add_source(key, each.absolute_path)
+        if outcome.key and not self.keys_by_digest:
+            self.ledger.remember_known(digest, self.context, outcome.key)
+        # The first one last: where it is known, so are all others, whenever a run was cut off.
+        for number, key in reversed(list(enumerate(outcome.keys))):
+            self.ledger.remember_known(frame_source(digest, number), self.context, key)
 
     def _write_unchanged(self, outcome: Outcome) -> None:
         if isinstance(outcome.item, Group):

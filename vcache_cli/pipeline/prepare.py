@@ -3,52 +3,34 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.errors import EncodeError, ItemError, MediaError
 from vcache_cli.items import Group, Kind, Stage
-from vcache_cli.media import claims_media, describe, notice_text, read_if
-from vcache_cli.outcome import Failure, Foreseen, Notice, Outcome, Status
-from vcache_cli.pipeline.clips import VIDEO_SKIPPED, clip_fields
+from vcache_cli.media import claims_media, describe, read_if
+from vcache_cli.outcome import Failure, Foreseen, Outcome, Status
+from vcache_cli.pipeline.clips import VIDEO_SKIPPED, FrameWork, clip_fields
+from vcache_cli.pipeline.frames import Bundle, Still, stills_of
 from vcache_cli.pipeline.losses import Noted, lost_outcome
+from vcache_cli.pipeline.prepared import NOT_MEDIA, NOT_STORED, Prepared
 from vcache_cli.pipeline.trace import Trace
 from vcache_cli.protocols import Annotator, Evidence, LevelTarget, RequestPreprocessor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from vcache_cli.items import Frames, MediaItem, Pixels, WarmItem
+    from vcache_cli.items import Frames, MediaItem, WarmItem
+    from vcache_cli.media.clip_source import ClipSource
     from vcache_cli.pipeline.clips import ClipWork
     from vcache_cli.protocols import Decoder, KeyFrom, Loss, Preprocessor, WarmTarget
     from vcache_cli.recipe import Recipe
 
-__all__ = ["NOT_MEDIA", "NOT_STORED", "PrepareItem", "Prepared"]
-
-NOT_MEDIA: Final = Failure(
-    stage="digest", kind="not_media", message="not a picture or a video, by its first bytes"
-)
-NOT_STORED: Final = Failure(
-    stage="write", kind="not_stored", message="no entry under its key", hint="run `vcache warm`"
-)
+__all__ = ["PrepareItem"]
 
 _MAX_DIGEST_BYTES: Final = 64 * 1024**2
 """A non-picture up to this size is digested, so that its failure can be remembered."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """An item or a group that is ready to be encoded."""
-
-    trace: Trace
-    key: str
-    pixels: tuple[Pixels, ...]
-    """Of each of its pictures, in order."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    """What the target's file says beside its tensors."""
-    recipe: Recipe | None = None
-    """Set where it is not that of the run's pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +44,7 @@ class PrepareItem:
     present: Callable[[str], bool]
     """Whether an entry is in the store, by key."""
     max_file_bytes: int
-    clips: ClipWork | Failure = VIDEO_SKIPPED
+    clips: ClipWork | FrameWork | Failure = VIDEO_SKIPPED
     """The work on videos, or why they are skipped."""
     only_key: bool = False
     """End each item once its key is known: `check` asks for presence alone."""
@@ -73,14 +55,20 @@ class PrepareItem:
         """See `Isolable`."""
         return replace(self, note=note)
 
-    def lost(self, item: WarmItem, loss: Loss, noted: Noted | None) -> Outcome:
+    def lost(self, item: WarmItem | Still, loss: Loss, noted: Noted | None) -> Outcome:
         """See `Isolable`."""
-        return lost_outcome(item, loss, noted)
+        return lost_outcome(item.item if isinstance(item, Still) else item, loss, noted)
 
-    def __call__(self, item: WarmItem) -> Prepared | Outcome:
-        """Prepared, or the Outcome of an item that is present, skipped or failed."""
-        trace = Trace(item)
+    def __call__(self, item: WarmItem | Still) -> Prepared | Bundle | Outcome:
+        """Prepared, or the Outcome of an item that is present, skipped or failed.
+
+        A clip whose frames are entries becomes a `Bundle` of those that are missing; each is
+        then handed in again.
+        """
+        trace = Trace(item.item if isinstance(item, Still) else item)
         try:
+            if isinstance(item, Still):
+                return self._prepare_still(item, trace)
             if isinstance(item, Group):
                 return self._prepare_group(item, trace)
             return self._prepare(item, trace)
@@ -95,7 +83,7 @@ class PrepareItem:
                 EncodeError("not enough memory", kind="out_of_memory", hint="use fewer --workers")
             )
 
-    def _prepare(self, item: MediaItem, trace: Trace) -> Prepared | Outcome:
+    def _prepare(self, item: MediaItem, trace: Trace) -> Prepared | Bundle | Outcome:
         with trace.step("digest"):
             data = self._read(item, trace)
         if data is None or trace.source_sha256 is None:
@@ -166,13 +154,15 @@ class PrepareItem:
         """True where pixels end in the store, as levels; an encoder takes none such."""
         return self.recipe.stage is Stage.PIXELS and isinstance(self.target, LevelTarget)
 
-    def _prepared(self, trace: Trace, evidence: Evidence) -> Prepared | Outcome:
+    def _prepared(
+        self, trace: Trace, evidence: Evidence, more: Mapping[str, str] | None = None
+    ) -> Prepared | Outcome:
         pixels = tuple(each.pixels for each in evidence.pictures if each.pixels)
         if trace.key is None:
             return trace.end(Status.FAILED)
-        metadata: Mapping[str, str] = {}
+        metadata = dict(more or {})
         if isinstance(self.target, Annotator):
-            metadata = self.target.metadata(self.recipe, evidence)
+            metadata = {**self.target.metadata(self.recipe, evidence), **metadata}
         return Prepared(trace, trace.key, pixels, metadata)
 
     def _read(self, item: MediaItem, trace: Trace) -> bytes | None:
@@ -204,36 +194,65 @@ class PrepareItem:
             return _MAX_DIGEST_BYTES  # an error, since its name or the user calls it a picture
         return None
 
-    def _end_unread(self, item: MediaItem, trace: Trace) -> Prepared | Outcome:
+    def _end_unread(self, item: MediaItem, trace: Trace) -> Prepared | Bundle | Outcome:
         if trace.kind is not Kind.VIDEO:
             return trace.end(Status.SKIPPED, NOT_MEDIA)
         if isinstance(self.clips, Failure):
             return trace.end(Status.SKIPPED, self.clips)
-        return self._prepare_clip(self.clips, item, trace)
-
-    def _prepare_clip(self, work: ClipWork, item: MediaItem, trace: Trace) -> Prepared | Outcome:
         with ExitStack() as held:
             with trace.step("digest"):
-                clip = held.enter_context(work.opened(item))
+                clip = held.enter_context(self.clips.reader.opened(item))
             trace.source_sha256, trace.bytes_read = clip.source_sha256, clip.size_bytes
             self._note(item, trace)
-            trace.key = self.target.key(work.recipe, Evidence(clip.source_sha256))
-            if self.present(trace.key):
-                return trace.end(Status.PRESENT)
-            with trace.step("decode"):
-                if self.only_key:
-                    trace.foreseen = work.foresee(clip, compact=self._takes_levels)
-                    return trace.end(Status.SKIPPED, NOT_STORED)
-                frames = work.frames(clip)
-        trace.notices += _notices(frames)
+            if isinstance(self.clips, FrameWork):
+                return self._part_clip(self.clips, clip, trace)
+            return self._prepare_clip(self.clips, clip, trace)
+
+    def _prepare_clip(self, work: ClipWork, clip: ClipSource, trace: Trace) -> Prepared | Outcome:
+        trace.key = self.target.key(work.recipe, Evidence(clip.source_sha256))
+        if self.present(trace.key):
+            return trace.end(Status.PRESENT)
+        with trace.step("decode"):
+            if self.only_key:
+                trace.foreseen = work.foresee(clip, compact=self._takes_levels)
+                return trace.end(Status.SKIPPED, NOT_STORED)
+            frames = work.frames(clip)
+        trace.warn(frames)
         with trace.step("preprocess"):
             pixels = work.pixels(frames, compact=self._takes_levels)
         return Prepared(trace, trace.key, (pixels,), clip_fields(frames), work.recipe)
 
+    def _part_clip(self, work: FrameWork, clip: ClipSource, trace: Trace) -> Bundle | Outcome:
+        """The frames of a clip whose entries are missing; frames that are alike share one."""
+        with trace.step("decode"):
+            frames = work.frames(clip)
+        trace.warn(frames)
+        digest = clip.source_sha256
+        key_of = self.target.key
+        found = {key_of(self.recipe, Evidence(digest, each)): each for each in stills_of(frames)}
+        trace.keys = tuple(found)
+        missing = {key: frame for key, frame in found.items() if not self.present(key)}
+        if not missing:
+            return trace.end(Status.PRESENT)
+        if self.only_key:
+            members = tuple(Evidence(digest, each) for each in missing.values())
+            self._foresee(trace, Evidence(digest, members=members))
+            told = f"{len(missing)} of {len(found)} frames: {NOT_STORED.message}"
+            return trace.end(Status.SKIPPED, replace(NOT_STORED, message=told))
+        stills = (Still(trace.item.files[0], key, digest, each) for key, each in missing.items())
+        return Bundle(trace, tuple(stills))
+
+    def _prepare_still(self, still: Still, trace: Trace) -> Prepared | Outcome:
+        trace.source_sha256, trace.kind, trace.key = still.source_sha256, Kind.VIDEO, still.key
+        self._note(still.item, trace)
+        processed = self.preprocessor.processed
+        evidence = Evidence(still.source_sha256, still.frame, processed=processed)
+        return self._prepared(trace, self._with_pixels(evidence, trace), still.fields)
+
     def _decode(self, data: bytes, trace: Trace) -> Frames:
         with trace.step("decode"):
             frames = self.decoder.decode(data)
-        trace.notices += _notices(frames)
+        trace.warn(frames)
         return frames
 
     def _settle(
@@ -255,7 +274,7 @@ class PrepareItem:
         self._foresee(trace, evidence, data)
         return trace.end(Status.SKIPPED, NOT_STORED)
 
-    def _foresee(self, trace: Trace, evidence: Evidence, data: bytes) -> None:
+    def _foresee(self, trace: Trace, evidence: Evidence, data: bytes = b"") -> None:
         """Tokens and bytes that would come of it; nothing more is decoded for that."""
         with trace.step("decode"):
             frames = [each.frames for each in evidence.pictures if each.frames is not None]
@@ -266,10 +285,6 @@ class PrepareItem:
                 sum(made.num_tokens(width, height) for width, height in sizes),
                 sum(made.pixel_bytes(width, height, compact=compact) for width, height in sizes),
             )
-
-
-def _notices(frames: Frames) -> tuple[Notice, ...]:
-    return tuple(Notice(kind.partition(": ")[0], notice_text(kind)) for kind in frames.warnings)
 
 
 @contextmanager

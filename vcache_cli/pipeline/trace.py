@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vcache_cli.media import notice_text
 from vcache_cli.outcome import Failure, Foreseen, Notice, Outcome, Status
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from vcache_cli.errors import ItemError
-    from vcache_cli.items import Kind, WarmItem
+    from vcache_cli.items import Frames, Kind, WarmItem
 
 __all__ = ["Trace", "failure_of"]
 
@@ -49,6 +50,7 @@ class Trace:
     seconds: dict[str, float] = field(default_factory=dict)
     members_sha256: tuple[str, ...] = ()
     foreseen: Foreseen | None = None
+    keys: tuple[str, ...] = ()
 
     @contextmanager
     def step(self, stage: str) -> Iterator[None]:
@@ -63,6 +65,11 @@ class Trace:
     def spend(self, stage: str, seconds: float) -> None:
         """Charge `seconds` to `stage`."""
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+    def warn(self, frames: Frames) -> None:
+        """Keep what a decoder lost, for people."""
+        told = ((kind.partition(": ")[0], notice_text(kind)) for kind in frames.warnings)
+        self.notices += tuple(Notice(*each) for each in told)
 
     def end(self, status: Status, failure: Failure | None = None) -> Outcome:
         """The item's Outcome."""
@@ -79,6 +86,7 @@ class Trace:
             seconds=dict(self.seconds),
             members_sha256=self.members_sha256,
             foreseen=self.foreseen,
+            keys=self.keys,
         )
 
     def fail(self, error: ItemError) -> Outcome:

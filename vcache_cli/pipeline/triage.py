@@ -9,11 +9,12 @@ from vcache_cli.digest import digest_json
 from vcache_cli.items import Group, Kind
 from vcache_cli.outcome import Failure, Notice, Outcome, Status
 from vcache_cli.pipeline.clips import VIDEO_SKIPPED
-from vcache_cli.pipeline.prepare import NOT_MEDIA
+from vcache_cli.pipeline.frames import frame_source
+from vcache_cli.pipeline.prepared import NOT_MEDIA
 from vcache_cli.protocols import Evidence, Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from vcache_cli.items import MediaItem, Trouble, WarmItem
     from vcache_cli.protocols import Memo, WarmTarget
@@ -35,6 +36,8 @@ class Triage:
     retry_errors: bool = False
     clips: Recipe | Failure = VIDEO_SKIPPED
     """The recipe of videos, or why they are skipped."""
+    by_frames: bool = False
+    """True where each frame of a video is an entry: which ones, only a memo can tell."""
 
     def __call__(self, item: WarmItem) -> Outcome | None:
         """The Outcome of an item whose files need not be opened; None for any other."""
@@ -78,22 +81,35 @@ class Triage:
         )
 
     def _present(self, item: WarmItem, seen: Seen) -> Outcome | None:
-        key = self.key_of(seen)
-        if key is None or not self.present(key):
+        keys = tuple(self._keys_of(seen))
+        if not keys or not all(map(self.present, keys)):
             return None
-        return Outcome(
-            item, Status.PRESENT, key=key, source_sha256=seen.source_sha256, kind=seen.kind
-        )
+        (key, several) = (None, keys) if self._parts(seen) else (keys[0], ())
+        return Outcome(item, Status.PRESENT, key, seen.source_sha256, seen.kind, keys=several)
 
-    def key_of(self, seen: Seen) -> str | None:
-        """The key of content seen before; None where only decoding can tell."""
+    def _parts(self, seen: Seen) -> bool:
+        return seen.kind is Kind.VIDEO and self.by_frames
+
+    def _keys_of(self, seen: Seen) -> Iterator[str]:
+        """Keys of content seen before; none where only decoding can tell."""
+        digest, key = seen.source_sha256, None
+        if self._parts(seen):
+            number = 0
+            while key := self.memo.known(frame_source(digest, number), self.context):
+                yield key
+                number += 1
+            return
         if seen.kind is Kind.VIDEO and not isinstance(self.clips, Failure):
-            return self.target.key(self.clips, Evidence(seen.source_sha256))
-        if seen.kind is not Kind.IMAGE:
-            return None
-        if self.target.key_from == "digest":
-            return self.target.key(self.recipe, Evidence(seen.source_sha256))
-        return self.memo.known(seen.source_sha256, self.context)
+            key = self.target.key(self.clips, Evidence(digest))
+        elif seen.kind is Kind.IMAGE:
+            by_digest = self.target.key_from == "digest"
+            key = (
+                self.target.key(self.recipe, Evidence(digest))
+                if by_digest
+                else self.memo.known(digest, self.context)
+            )
+        if key is not None:
+            yield key
 
 
 def _told(item: MediaItem, trouble: Trouble) -> Outcome:

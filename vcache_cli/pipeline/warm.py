@@ -11,9 +11,11 @@ from vcache_cli.errors import AccessError, InvalidEntryError, StoreFullError, Vc
 from vcache_cli.outcome import Failure, Outcome, Status
 from vcache_cli.pipeline.copies import Copies
 from vcache_cli.pipeline.encoding import Batcher, EncodeBatch, Written
+from vcache_cli.pipeline.frames import Bundle, Bundles, Still
 from vcache_cli.pipeline.ledger import Ledger, Notebook
 from vcache_cli.pipeline.lookahead import MOST_AHEAD, Lookahead
-from vcache_cli.pipeline.prepare import Prepared, PrepareItem
+from vcache_cli.pipeline.prepare import PrepareItem
+from vcache_cli.pipeline.prepared import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from vcache_cli.items import WarmItem
     from vcache_cli.pipeline.triage import Triage
     from vcache_cli.protocols import Engine, Session
+
+    Made = Prepared | Bundle | Outcome
 
 __all__ = ["WarmParts", "WarmPass"]
 
@@ -63,6 +67,8 @@ class WarmPass:
         self._stopping = threading.Event()
         self._copies = Copies()
         self._writing: deque[Written] = deque()
+        self._bundles = Bundles()
+        self._stills: deque[Still] = deque()
         self.error: VcacheError | None = None
         """What ended the run early: no space, no permission."""
 
@@ -89,8 +95,7 @@ class WarmPass:
         ):
             for item, early in self._looked_up(items):
                 if early is None:
-                    prepare.submit(item)
-                    yield from self._move(prepare, encode, wait=prepare.full)
+                    yield from self._submit(item, prepare, encode)
                 elif told := self._settle_present(early):
                     yield told
             yield from self._drain(prepare, encode)
@@ -104,16 +109,31 @@ class WarmPass:
                 if self._stopping.is_set():
                     return
 
+    def _submit(
+        self,
+        item: WarmItem,
+        prepare: Session[WarmItem | Still, Made],
+        encode: Session[list[Prepared], list[Written]],
+    ) -> Iterator[Outcome]:
+        """Start on an item; frames that came of one before go first."""
+        todo: WarmItem | Still | None = item
+        while todo is not None:
+            prepare.submit(todo)
+            yield from self._move(prepare, encode, wait=prepare.full)
+            todo = self._stills.popleft() if self._stills else None
+
     def _move(
         self,
-        prepare: Session[WarmItem, Prepared | Outcome],
+        prepare: Session[WarmItem | Still, Made],
         encode: Session[list[Prepared], list[Written]],
         *,
         wait: bool,
     ) -> Iterator[Outcome]:
         """Take what is ready from each stage and hand it to the next."""
         for result in prepare.take(wait=wait):
-            if isinstance(result, Outcome):
+            if isinstance(result, Bundle):
+                self._stills.extend(self._bundles.begin(result))
+            elif isinstance(result, Outcome):
                 yield from self._opened(self._told(result))
             else:
                 yield from self._admit(result, encode)
@@ -122,10 +142,12 @@ class WarmPass:
 
     def _drain(
         self,
-        prepare: Session[WarmItem, Prepared | Outcome],
+        prepare: Session[WarmItem | Still, Made],
         encode: Session[list[Prepared], list[Written]],
     ) -> Iterator[Outcome]:
-        while prepare.pending:
+        while prepare.pending or self._stills:
+            while self._stills and not prepare.full:
+                prepare.submit(self._stills.popleft())
             yield from self._move(prepare, encode, wait=True)
         yield from self._flush(encode)
 
@@ -194,22 +216,24 @@ class WarmPass:
     def _told(self, outcome: Outcome) -> Iterator[Outcome]:
         """The Outcome of an item that ended early: a copy is told from what was there before."""
         settled = self._settle_present(outcome)
-        if settled and settled.status is Status.PRESENT and settled.key:
-            self._parts.touch(settled.key)
+        if settled and settled.status is Status.PRESENT:
+            for key in settled.entry_keys:
+                self._parts.touch(key)
         if settled:
             yield settled
 
     def _settle_present(self, outcome: Outcome) -> Outcome | None:
         """None for a copy of what is in flight: its Outcome comes with that of the first."""
-        if outcome.status is not Status.PRESENT or outcome.key is None:
+        if outcome.status is not Status.PRESENT or not outcome.entry_keys:
             return outcome
         return self._copies.settle(outcome)
 
     def _opened(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """Note what was learnt of items whose file was opened."""
-        for outcome in outcomes:
-            self._notebook.write(outcome)
-            yield outcome
+        for outcome in map(self._bundles.fold, outcomes):
+            if outcome:
+                self._notebook.write(outcome)
+                yield outcome
 
 
 def _write_failure(error: VcacheError) -> Failure:

@@ -23,6 +23,7 @@ __all__ = [
     "INTERNVL",
     "MLX_VLM",
     "MLX_VLM_STILLS",
+    "OMLX_STILLS",
     "QWEN2_VL",
     "QWEN3_VL",
     "QWEN_VL_UTILS",
@@ -41,6 +42,8 @@ MLX_VLM: Final = "mlx-vlm"
 """mlx-vlm's `load_video`."""
 MLX_VLM_STILLS: Final = "mlx-vlm-stills"
 """mlx-vlm, for models that take no videos: of those frames, some as pictures."""
+OMLX_STILLS: Final = "omlx-stills"
+"""oMLX, for models that take no videos: some frames of all as pictures, both ends included."""
 QWEN2_VL: Final = "qwen2-vl"
 """transformers, Qwen2-VL and Qwen2.5-VL: the starts of equal parts."""
 QWEN3_VL: Final = "qwen3-vl"
@@ -208,10 +211,14 @@ def _mlx_vlm_stills(settings: Mapping[str, Any], facts: ClipFacts) -> NDArray[np
     return taken[still_places(len(taken), most)]
 
 
+def _omlx_stills(settings: Mapping[str, Any], facts: ClipFacts) -> NDArray[np.int64]:
+    return np.array(still_places(facts.num_frames, settings["stills"]), np.int64)
+
+
 def still_places(count: int, most: int) -> Sequence[int]:
-    """Which of `count` delivered frames become pictures, at most `most` of them."""
-    if count <= most:
-        return range(count)
+    """Which of `count` frames become pictures, at most `most` of them."""
+    if count <= most or most == 1:
+        return range(min(count, most))
     return [round(at * (count - 1) / (most - 1)) for at in range(most)]
 
 
@@ -231,6 +238,7 @@ _RULES: Final[Mapping[str, Callable[[Mapping[str, Any], ClipFacts], NDArray[np.i
     INTERNVL: _internvl,
     MLX_VLM: _mlx_vlm,
     MLX_VLM_STILLS: _mlx_vlm_stills,
+    OMLX_STILLS: _omlx_stills,
     QWEN2_VL: _qwen2_vl,
     QWEN3_VL: _qwen3_vl,
     QWEN_VL_UTILS: _qwen_vl_utils,

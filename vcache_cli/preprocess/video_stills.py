@@ -1,4 +1,4 @@
-"""Clips for models of mlx-vlm's that take none: some frames, each preprocessed as a picture."""
+"""Clips for models that are given some frames of them, each as a picture."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vcache_cli.clips import ClipPlan
+from vcache_cli.errors import ModelError
 from vcache_cli.items import Frames, Pixels
-from vcache_cli.preprocess.sampling import MLX_VLM_STILLS, sample_frames
+from vcache_cli.preprocess.sampling import MLX_VLM_STILLS, OMLX_STILLS, sample_frames
 from vcache_cli.preprocess.video_settings import sampling_settings
 
 if TYPE_CHECKING:
@@ -21,10 +22,18 @@ if TYPE_CHECKING:
     from vcache_cli.clips import ClipFacts
     from vcache_cli.protocols import Preprocessor
 
-__all__ = ["STILLS", "StillsPreprocessor", "stills_sampling"]
+__all__ = [
+    "MIMO_V2",
+    "STILLS",
+    "OmlxStills",
+    "OneFrame",
+    "StillsPlanner",
+    "StillsPreprocessor",
+    "stills_sampling",
+]
 
 STILLS: Final = 16
-"""As many as mlx-vlm makes of a clip at most."""
+"""As many as mlx-vlm and oMLX make of a clip at most."""
 
 
 def stills_sampling(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,8 +62,7 @@ class StillsPreprocessor:
         Raises:
             EncodeError: kind ``sampling``.
         """
-        indices = sample_frames(self.settings["sampling"], facts)[: facts.delivered]
-        return ClipPlan(indices, (facts.height, facts.width), _unchanged)
+        return StillsPlanner(self.settings["sampling"])(facts)
 
     def __call__(self, frames: Frames) -> Pixels:
         """What all frames become, one after another along the first axis of each tensor.
@@ -92,6 +100,66 @@ class StillsPreprocessor:
         """
         one = self.picture.pixel_bytes(facts.width, facts.height, compact=compact)
         return len(self.plan(facts).indices) * one
+
+
+@dataclass(frozen=True, slots=True)
+class StillsPlanner:
+    """Chooses frames by a server's rule, and leaves them as they are. Picklable."""
+
+    sampling: Mapping[str, Any]
+
+    def __call__(self, facts: ClipFacts) -> ClipPlan:
+        """See `Planner`.
+
+        Raises:
+            EncodeError: kind ``sampling``.
+        """
+        indices = sample_frames(self.sampling, facts)[: facts.delivered]
+        return ClipPlan(indices, (facts.height, facts.width), _unchanged)
+
+
+@dataclass(frozen=True, slots=True)
+class OneFrame:
+    """Takes one frame, as it is. Picklable."""
+
+    index: int
+
+    def __call__(self, facts: ClipFacts) -> ClipPlan:
+        """See `Planner`."""
+        return ClipPlan((self.index,), (facts.height, facts.width), _unchanged)
+
+
+@dataclass(frozen=True, slots=True)
+class OmlxStills:
+    """A `StillsFamily`: oMLX takes frames of its clips as pictures of the request."""
+
+    name: str
+
+    def resolve(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings of the sampler; the most frames are all that the server's rule knows.
+
+        Raises:
+            ModelError: another wish, or one that is no number of frames.
+        """
+        for name in ("fps", "num_frames"):
+            if wanted.get(name) is not None:
+                raise ModelError(
+                    f"oMLX takes up to so many frames of a `{self.name}` video, evenly, whatever "
+                    f"its rate: `--{name.replace('_', '-')}` means nothing there",
+                    hint=f"`--max-frames` sets how many; the server's own number is {STILLS}",
+                )
+        most = wanted.get("max_frames")
+        most = STILLS if most is None else most
+        if type(most) is not int or most < 1:
+            raise ModelError(f"`max_frames`: expected a number of frames, found {most!r:.40}")
+        return {"rule": OMLX_STILLS, "stills": most}
+
+    def planner(self, sampling: Mapping[str, Any]) -> StillsPlanner:
+        """Which frames are taken, by resolved settings."""
+        return StillsPlanner(sampling)
+
+
+MIMO_V2: Final = OmlxStills("mimo_v2")
 
 
 def _unchanged(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from vcache_cli.items import Frames, Pixels
     from vcache_cli.profile import Profile
 
-__all__ = ["ClipDecoder", "ClipFamily", "ClipPreprocessor", "ClipTarget"]
+__all__ = [
+    "ClipDecoder",
+    "ClipFamily",
+    "ClipPreprocessor",
+    "ClipTarget",
+    "StillsFamily",
+    "StillsTarget",
+]
 
 
 class ClipDecoder(Protocol):
@@ -109,6 +116,44 @@ class ClipFamily(Protocol):
 
     def preprocessor(self, settings: Mapping[str, Any], profile: Profile) -> ClipPreprocessor:
         """The preprocessor of resolved settings."""
+        ...
+
+
+@runtime_checkable
+class StillsFamily(Protocol):
+    """A family of whose clips a server makes pictures. Group: ``vcache.clips``, as `ClipFamily`.
+
+    The pictures are those of the family's own preprocessing; all that is decided here is which.
+    """
+
+    @property
+    def name(self) -> str:
+        """The `model_type`."""
+        ...
+
+    def resolve(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings of the server's sampler: JSON values, every default filled in.
+
+        Args:
+            wanted: as for `ClipFamily.resolve`.
+
+        Raises:
+            ModelError: a wish that the server cannot be given.
+        """
+        ...
+
+    def planner(self, sampling: Mapping[str, Any]) -> Planner:
+        """Which frames are taken, by resolved settings; they keep their size. Picklable."""
+        ...
+
+
+@runtime_checkable
+class StillsTarget(Protocol):
+    """Capability of a target with `key_from` ``frames``: clips of a `StillsFamily` are entries."""
+
+    @property
+    def takes_stills(self) -> bool:
+        """True where each frame would be found as a picture."""
         ...
 
 

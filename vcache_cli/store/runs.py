@@ -181,5 +181,12 @@ def live_keys(root: StoreRoot) -> set[str]:
     for run in list_runs(root):
         if run.live:
             with suppress(OSError):
-                keys.update(key for line in run.outcomes() if type(key := line.get("key")) is str)
+                for line in run.outcomes():
+                    keys.update(key for key in _keys_in(line) if type(key) is str)
     return keys
+
+
+def _keys_in(line: Mapping[str, Any]) -> list[Any]:
+    """Of the one entry that a line tells of, or of the several of a clip."""
+    several = line.get("keys")
+    return several if type(several) is list else [line.get("key")]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["OmlxTarget"]
 
 FLAT_FAMILIES: Final = frozenset(
-    {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "gemma4_unified"}
+    {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "gemma4_unified", "mimo_v2"}
 )
 """Features of an image are (num_tokens, width); of the other families (1, num_tokens, width)."""
 
@@ -35,7 +35,8 @@ MIXED_FAMILIES: Final = frozenset({"gemma4"})
 """Images may differ in their token counts; those of a request are (1, all tokens, width)."""
 
 FAMILIES: Final = FLAT_FAMILIES | {"llava", "gemma4"}
-"""Those that the server encodes apart from the language model."""
+"""Those that the server encodes apart from the language model, and `mimo_v2`, of which it is only
+known that it looks features up and that the model takes them: none were seen to be stored."""
 
 _MIXED_SINCE: Final = (0, 6, 5)
 """The first version in which images of different token counts do not fail a request."""
@@ -59,6 +60,7 @@ class OmlxTarget:
     profile: str | None = "omlx"
     layout: OmlxLayout = _LAYOUT
     output: str = "projected"
+    takes_stills: bool = True
     max_store_bytes: int = _MOST_BYTES
     note: str = "a model that oMLX has loaded sees new files only after it is reloaded"
 
