@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.targets import load_target, takes_groups
     from vcache_cli.assemble.transfer import import_archive, merge_stores
     from vcache_cli.assemble.warming import WarmRun, WarmSummary, open_warm
+    from vcache_cli.assemble.whymiss import WhyMiss, why_miss
 
 __all__ = [
     "CorpusKey",
@@ -28,6 +29,7 @@ __all__ = [
     "WarmPlan",
     "WarmRun",
     "WarmSummary",
+    "WhyMiss",
     "check",
     "check_corpus",
     "corpus_key",
@@ -44,6 +46,7 @@ __all__ = [
     "plan_warm",
     "takes_groups",
     "warm",
+    "why_miss",
 ]
 
 _HOMES = {
@@ -55,6 +58,7 @@ _HOMES = {
     "WarmPlan": "planning",
     "WarmRun": "warming",
     "WarmSummary": "warming",
+    "WhyMiss": "whymiss",
     "check": "public",
     "check_corpus": "checking",
     "corpus_key": "keys",
@@ -71,6 +75,7 @@ _HOMES = {
     "plan_warm": "planning",
     "takes_groups": "targets",
     "warm": "public",
+    "why_miss": "whymiss",
 }
 
 

@@ -29,6 +29,7 @@ from vcache_cli.protocols import Bounded, Trickling
 from vcache_cli.store import DiskStore, StoreRoot
 from vcache_cli.store.index import Index, open_index
 from vcache_cli.store.presence import Presence
+from vcache_cli.store.recipes import keep_recipe
 from vcache_cli.store.runs import RunLog
 from vcache_cli.store.use import Use
 from vcache_cli.version import __version__
@@ -117,6 +118,7 @@ class WarmRun:
         with ExitStack() as held:
             store = held.enter_context(DiskStore(self._root, mode="w"))
             index = held.enter_context(open_index(self._root, mode="w"))
+            keep_recipe(self._root, self._loaded.recipe.as_json())
             self._log = held.enter_context(RunLog(self._root))
             self._pass = self._make_pass(store, index, held)
             self._held = held.pop_all()

@@ -37,6 +37,7 @@ EXAMPLES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "inspect": (
         ("vcache inspect 3f9a0c", "an entry by the beginning of its key"),
         ("vcache inspect photos/beach.jpg -s store", "the entries of a picture"),
+        ("vcache inspect --why-miss beach.jpg --model MODEL", "why the server misses it"),
     ),
     "verify": (
         ("vcache verify", "every byte of every entry"),

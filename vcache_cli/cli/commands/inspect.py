@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vcache_cli.cli import completion
+from vcache_cli.cli import media_options as media_opt
+from vcache_cli.cli import options as opt
+from vcache_cli.cli import target_options as target_opt
 from vcache_cli.cli.blocks import Block, Facts, Table
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
-from vcache_cli.cli.options import (
-    JsonOption,
-    QuietOption,
-    StoreOption,
-    StoreTargetOption,
-    settings_for,
-    the_store,
-)
+from vcache_cli.cli.options import settings_for, the_store
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.text import count
+from vcache_cli.cli.why import FLAGS, run_why
 from vcache_cli.errors import NotAStoreError, UsageError
 from vcache_cli.quantity import format_size
 
@@ -36,22 +34,61 @@ def inspect(
         typer.Argument(
             metavar="ENTRY",
             show_default=False,
+            autocompletion=completion.keys,
             help="A key or its beginning, an entry's file, a picture, or a server's image hash;"
             " a store may stand first.",
         ),
     ] = None,
     *,
-    store: StoreOption = None,
-    target: StoreTargetOption = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    store: opt.StoreOption = None,
+    target: opt.StoreTargetOption = None,
+    why_miss: Annotated[
+        bool,
+        opt.option(
+            "--why-miss",
+            about="Say whether the server would find the picture ENTRY with --model, which part"
+            " of its key differs from what is stored, and what to run. Exit code 0: it hits; 5: it"
+            " misses; 4: the entry is damaged; 3: the picture cannot be used.",
+        ),
+    ] = False,
+    model: opt.ModelOption = None,
+    download: opt.DownloadOption = False,
+    model_name: target_opt.ModelNameOption = None,
+    max_side: target_opt.MaxSideOption = None,
+    omlx_version: target_opt.OmlxVersionOption = None,
+    allow_lossy: target_opt.AllowLossyOption = False,
+    stage: opt.StageOption = None,
+    profile: opt.ProfileOption = None,
+    force_profile: media_opt.ForceProfileOption = None,
+    backend: opt.BackendOption = None,
+    trust_remote_code: opt.TrustRemoteCodeOption = False,
+    dtype: opt.DtypeOption = None,
+    compute_dtype: opt.ComputeDtypeOption = None,
+    fps: media_opt.FpsOption = None,
+    num_frames: media_opt.NumFramesOption = None,
+    max_frames: media_opt.MaxFramesOption = None,
+    max_pixels: media_opt.MaxPixelsOption = None,
+    max_file_size: media_opt.MaxFileSizeOption = None,
+    isolation: media_opt.IsolationOption = None,
+    item_timeout: media_opt.ItemTimeoutOption = None,
+    item_memory: media_opt.ItemMemoryOption = None,
+    as_json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
 ) -> int:
-    """Show the header, tensors and provenance of an entry."""
+    """Show an entry: its key, its tensors, and how it was made.
+
+    With --why-miss, say why the server would not find a picture; --model and the options of `warm`
+    that decide the key belong to it.
+    """
+    asked: Mapping[str, Any] = locals()
     from vcache_cli.assemble import open_root
     from vcache_cli.store.inspection import inspect_target
 
     where, entry = _split(names)
     named = the_store(where, store) or _store_above(entry)
+    if why_miss:
+        return run_why(entry, {**asked, "store": named}, Output(as_json, quiet))
+    _refuse_unused(asked)
     path = settings_for(store=named).store
     found = inspect_target(open_root(path, target=target), entry)
     parts = [each.as_json() for each in found]
@@ -62,6 +99,19 @@ def inspect(
         bare=[each.row.key for each in found],
         problem=_problem(found),
     )
+
+
+def _refuse_unused(asked: Mapping[str, Any]) -> None:
+    """What decides a key has no say in what is shown of an entry that is there.
+
+    Raises:
+        UsageError: some such option was given.
+    """
+    unused = [flag for name, flag in FLAGS.items() if name != "target" and asked[name]]
+    if asked["model"]:
+        unused.insert(0, "--model")
+    if unused:
+        raise UsageError(f"`{unused[0]}` belongs to `--why-miss`", hint="add `--why-miss`")
 
 
 def _split(names: Sequence[str] | None) -> tuple[str | None, str]:
