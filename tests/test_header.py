@@ -139,6 +139,16 @@ SEED = build_header(
 ) + bytes(43)
 
 
+@pytest.mark.parametrize("shape", [[0, 2, 2**31 - 1], [2**31 - 1, 0], [4096, 0, 4097]], ids=str)
+def test_an_empty_tensor_does_not_stand_for_gigabytes(shape: list[int]) -> None:
+    """It costs its file nothing, and a server that sums over the empty side all its memory."""
+    table = {"a": {"dtype": "BOOL", "shape": shape, "data_offsets": [0, 0]}}
+    with pytest.raises(InvalidEntryError, match="is empty"):
+        read(file_of(table, 0))
+    table["a"]["shape"] = [0, 4096, 4096]
+    assert read(file_of(table, 0)).tensors
+
+
 def test_minus_zero_is_no_whole_number() -> None:
     """Python reads ``-0`` as 0, the reference as a fraction, which it refuses."""
     changed = SEED.replace(b'"data_offsets":[0,', b'"data_offsets":[-0,', 1).replace(b"  ", b" ", 1)

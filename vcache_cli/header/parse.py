@@ -20,7 +20,8 @@ __all__ = ["header_length", "parse_header"]
 _MAX_SIDE: Final = 2**31
 _MAX_BITS: Final = 2**63
 """Beyond this, readers that multiply in 64 bits overflow, a side of 0 elsewhere or not."""
-
+_MAX_EMPTY: Final = 2**24
+"""Product of the other sides of an empty tensor: a sum over the empty one is of that size."""
 
 _TEXT: Final = frozenset({str})
 _SPEC_KEYS: Final = ("dtype", "shape", "data_offsets")
@@ -196,6 +197,8 @@ def _size_bytes(name: str, dtype: str, shape: list[object]) -> int:
         bound *= side or 1
     if 8 * bound >= _MAX_BITS:
         _reject(f"tensor `{name}` has sides whose product overflows")
+    if not size_bytes and bound > _MAX_EMPTY * ITEMSIZE_BYTES.get(dtype, 1):
+        _reject(f"tensor `{name}` is empty, and its other sides are too large")
     return size_bytes
 
 
