@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
+from vcache_cli.buckets import is_url
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -129,7 +131,8 @@ class MediaItem:
     """One image or video found, not yet read. Picklable; crosses machines."""
 
     path: str
-    """The file's path as the operating system spells it (``surrogateescape`` text)."""
+    """The file's path as the operating system spells it (``surrogateescape`` text), or the URL of
+    an object in a bucket."""
     stat: FileStat | None = None
     """As found; None where the file could not be examined (the worker then says why)."""
     explicit: bool = False
@@ -146,8 +149,8 @@ class MediaItem:
 
     @property
     def absolute_path(self) -> str:
-        """The path from the root of the filesystem: what memos are kept under."""
-        place = os.path.abspath(self.path)
+        """The path from the root of the filesystem, or the URL: what memos are kept under."""
+        place = self.path if is_url(self.path) else os.path.abspath(self.path)
         return f"{place}{_INSIDE}{self.part.locator}" if self.part else place
 
     @property

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.public import check, open_store, warm
     from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
     from vcache_cli.assemble.recompute import Recompute, open_recompute
+    from vcache_cli.assemble.remote_stores import RemoteView, open_remote_store, pull_entries
     from vcache_cli.assemble.stores import create_root, open_root
     from vcache_cli.assemble.targets import load_target, takes_groups
     from vcache_cli.assemble.transfer import import_archive, merge_stores
@@ -25,6 +26,7 @@ __all__ = [
     "EncoderChoice",
     "LoadedRecipe",
     "Recompute",
+    "RemoteView",
     "WarmOptions",
     "WarmPlan",
     "WarmRun",
@@ -40,10 +42,12 @@ __all__ = [
     "load_target",
     "merge_stores",
     "open_recompute",
+    "open_remote_store",
     "open_root",
     "open_store",
     "open_warm",
     "plan_warm",
+    "pull_entries",
     "takes_groups",
     "warm",
     "why_miss",
@@ -54,6 +58,7 @@ _HOMES = {
     "EncoderChoice": "encoders",
     "LoadedRecipe": "recipes",
     "Recompute": "recompute",
+    "RemoteView": "remote_stores",
     "WarmOptions": "options",
     "WarmPlan": "planning",
     "WarmRun": "warming",
@@ -69,10 +74,12 @@ _HOMES = {
     "load_target": "targets",
     "merge_stores": "transfer",
     "open_recompute": "recompute",
+    "open_remote_store": "remote_stores",
     "open_root": "stores",
     "open_store": "public",
     "open_warm": "warming",
     "plan_warm": "planning",
+    "pull_entries": "remote_stores",
     "takes_groups": "targets",
     "warm": "public",
     "why_miss": "whymiss",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vcache_cli.store import StoreRoot
     from vcache_cli.store.archive_parts import ArchivedFile, Part
 
-__all__ = ["import_archive", "merge_stores"]
+__all__ = ["import_archive", "merge_stores", "taking"]
 
 _WRITER_THREADS: Final = 4
 
@@ -53,7 +53,7 @@ def import_archive(source: ByteSource, *, store: Path, options: WarmOptions) -> 
     reader = ArchiveReader(source)
     parts = reader.parts()
     first = next(parts)
-    with _taking(store, first.origin, options) as (root, intake, result):
+    with taking(store, first.origin, options) as (root, intake, result):
         order = _Order(root.layout)
         try:
             for part in chain([first], parts):
@@ -84,7 +84,7 @@ def merge_stores(sources: Sequence[Path], *, store: Path, options: WarmOptions) 
     """
     roots = [open_root(path) for path in sources]
     origin = _common_origin(roots, store)
-    with _taking(store, origin, options) as (_, intake, result):
+    with taking(store, origin, options) as (_, intake, result):
         try:
             for each in roots:
                 _copy(each, intake, result)
@@ -123,10 +123,16 @@ def _copy(source: StoreRoot, intake: Intake, result: IntakeResult) -> None:
 
 
 @contextlib.contextmanager
-def _taking(
+def taking(
     store: Path, origin: Origin, options: WarmOptions
 ) -> Iterator[tuple[StoreRoot, Intake, IntakeResult]]:
-    """The store, open to be filled; what was put is durable at the end."""
+    """The store, open to be filled; what was put is durable at the end.
+
+    Raises:
+        RefusedError: it is a store of other options, or of another target.
+        NotAStoreError, FormatTooNewError, AccessError, StoreFullError, LockBusyError: it cannot be
+            written.
+    """
     started = time.monotonic()
     root = _destination(store, origin)
     target = load_target(origin.target)

@@ -90,6 +90,7 @@ def corpus(
     """
     if not specs and not groups:
         raise UsageError("no source was named", hint="name files or folders, or `-` for stdin")
+    from vcache_cli.buckets import is_url
     from vcache_cli.media import GroupFile, Joined, is_container, sources
 
     parts: list[Source] = []
@@ -101,7 +102,11 @@ def corpus(
     if groups:
         parts.append(GroupFile(groups, rules) if rules else GroupFile(groups))
     # A log is read whole to be walked: doing that twice would cost more than a total is worth.
-    costly = any(spec == "-" or spec.startswith("@") or is_container(spec) for spec in specs or ())
+    # So would listing a bucket.
+    costly = any(
+        spec == "-" or spec.startswith("@") or is_container(spec) or is_url(spec)
+        for spec in specs or ()
+    )
     return Corpus(Joined(tuple(parts)), shard, limit, walkable=not costly)
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.buckets import is_url
 from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
 from vcache_cli.version import __version__
@@ -25,13 +26,21 @@ LIST_CAP: Final = 1000
 _CAPPED: Final = ("failures", "warnings", "cold_items", "plan", "problems", "failed")
 
 
-def envelope(name: str, fields: Mapping[str, Any], *, store: Path | None = None) -> dict[str, Any]:
-    """The document ``vcache.<name>/1``: long lists are cut and counted, None is left out."""
+def envelope(
+    name: str, fields: Mapping[str, Any], *, store: Path | str | None = None
+) -> dict[str, Any]:
+    """The document ``vcache.<name>/1``: long lists are cut and counted, None is left out.
+
+    Args:
+        name: of the document.
+        fields: beside those that all have.
+        store: a folder, or as text the URL of a store in a bucket.
+    """
     head = {
         "schema": f"vcache.{name}/1",
         "vcache_version": __version__,
         "generated_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "store": None if store is None else display_path(os.path.abspath(store)),
+        "store": None if store is None else _shown(store),
     }
     body = {key: value for key, value in fields.items() if key not in head}
     for key in _CAPPED:
@@ -40,6 +49,11 @@ def envelope(name: str, fields: Mapping[str, Any], *, store: Path | None = None)
             cut = len(found) - LIST_CAP + int(body.get(f"{key}_omitted") or 0)
             body |= {key: list(found[:LIST_CAP]), f"{key}_omitted": cut}
     return {key: _known(value) for key, value in (head | body).items() if value is not None}
+
+
+def _shown(store: Path | str) -> str:
+    is_place = isinstance(store, str) and is_url(store)
+    return display_path(str(store) if is_place else os.path.abspath(store))
 
 
 def dump(document: Mapping[str, Any]) -> str:

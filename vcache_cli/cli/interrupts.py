@@ -16,10 +16,19 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Any, Final, Self
 
-__all__ = ["Interrupts"]
+__all__ = ["Interrupts", "at_once"]
 
-_NOTE: Final = b"\nstopping: what is in flight is finished; once more stops at once\n"
+_NOTE: Final = "stopping: what is in flight is finished; once more stops at once"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def at_once() -> None:
+    """What stops work whose pieces are whole one by one: there is nothing to finish.
+
+    Raises:
+        KeyboardInterrupt: always.
+    """
+    raise KeyboardInterrupt
 
 
 class Interrupts:
@@ -28,10 +37,12 @@ class Interrupts:
     Args:
         stop: ends the run softly; called inside a signal handler. One that raises
             KeyboardInterrupt ends it at once.
+        note: says a line; called inside a signal handler. None: straight to stderr.
     """
 
-    def __init__(self, stop: Callable[[], None]) -> None:
+    def __init__(self, stop: Callable[[], None], note: Callable[[str], None] | None = None) -> None:
         self._stop = stop
+        self._note = note or _say
         self._before: dict[int, Any] = {}
         self.received: int | None = None
         """The first signal's number."""
@@ -67,5 +78,9 @@ class Interrupts:
             self._stop()
         except KeyboardInterrupt:
             raise (self.error or KeyboardInterrupt()) from None
-        with suppress(OSError):  # straight to the descriptor: the stream may be in use right now
-            os.write(sys.stderr.fileno(), _NOTE)
+        self._note(_NOTE)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # straight to the descriptor: the stream may be in use right now
+        os.write(sys.stderr.fileno(), f"\n{text}\n".encode())

@@ -6,6 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.buckets import is_url
 from vcache_cli.cli.options import parsed
 from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from vcache_cli.items import MediaItem
     from vcache_cli.store import StoreRoot
     from vcache_cli.store.prune import PruneScope
+    from vcache_cli.store.query import Filter
 
-__all__ = ["chosen_keys", "prune_scope"]
+__all__ = ["chosen_keys", "conditions_of", "corpus_digests", "prune_scope", "scope_of"]
 
 _MAX_MEMBER_BYTES = 256 * 1024**2
 """Of an archive: what `warm` reads of one by default."""
@@ -28,6 +30,15 @@ def prune_scope(root: StoreRoot, given: Mapping[str, Any]) -> PruneScope:
 
     Raises:
         UsageError: a value that makes no sense, a key that is not there, an unreadable source.
+    """
+    return scope_of(given, _keys(root, given["key"]))
+
+
+def scope_of(given: Mapping[str, Any], keys: frozenset[str] | None) -> PruneScope:
+    """The scope of the parameters by name, with the keys that are meant; see `prune_scope`.
+
+    Raises:
+        UsageError: a value that makes no sense, an unreadable source.
     """
     from vcache_cli.quantity import parse_age, parse_size
     from vcache_cli.store.prune import PruneScope
@@ -41,9 +52,9 @@ def prune_scope(root: StoreRoot, given: Mapping[str, Any]) -> PruneScope:
         unused_for_seconds=parsed("--unused-for", unused, expected=an_age, parse=parse_age),
         model=given["model"],
         stage=parsed("--stage", given["stage"], expected="`features` or `pixels`", parse=_stage),
-        keys=_keys(root, given["key"]),
+        keys=keys,
         sources_sha256=_pictures(given["source"]),
-        keep_sources_sha256=_corpus("--not-in", given["not_in"]),
+        keep_sources_sha256=corpus_digests("--not-in", given["not_in"]),
         incompatible=given["incompatible"],
     )
 
@@ -62,7 +73,27 @@ def chosen_keys(
     Raises:
         UsageError: a value that makes no sense, a key that is not there, an unreadable source.
     """
-    from vcache_cli.store.query import Filter, list_entries, parse_filter
+    from vcache_cli.store.query import list_entries
+
+    conditions = conditions_of(model, stage, filters)
+    named = _keys(root, keys)
+    sources = corpus_digests("--for", corpus)
+    if not conditions and sources is None:
+        return named
+    rows = list_entries(root, filters=conditions).entries
+    fitting = frozenset(row.key for row in rows if sources is None or row.source_sha256 in sources)
+    return fitting if named is None else fitting & named
+
+
+def conditions_of(
+    model: str | None, stage: str | None, filters: Sequence[str] | None
+) -> list[Filter]:
+    """What `--model`, `--stage` and `--filter` ask for.
+
+    Raises:
+        UsageError: a value that makes no sense.
+    """
+    from vcache_cli.store.query import Filter, parse_filter
 
     conditions = [parse_filter(text) for text in filters or ()]
     if model is not None:
@@ -71,13 +102,7 @@ def chosen_keys(
         expected = "`features` or `pixels`"
         value = parsed("--stage", stage, expected=expected, parse=_stage)
         conditions.append(Filter("stage", "=", value))
-    named = _keys(root, keys)
-    sources = _corpus("--for", corpus)
-    if not conditions and sources is None:
-        return named
-    rows = list_entries(root, filters=conditions).entries
-    fitting = frozenset(row.key for row in rows if sources is None or row.source_sha256 in sources)
-    return fitting if named is None else fitting & named
+    return conditions
 
 
 def _stage(text: str) -> str:
@@ -102,10 +127,16 @@ def _keys(root: StoreRoot, texts: Sequence[str] | None) -> frozenset[str] | None
 
 def _pictures(paths: Sequence[str] | None) -> frozenset[str] | None:
     """SHA-256 of each file of `--source`; None where it was not given."""
-    return frozenset(_digest("--source", path) for path in paths) if paths else None
+    return frozenset(_named("--source", path) for path in paths) if paths else None
 
 
-def _corpus(option: str, specs: Sequence[str] | None) -> frozenset[str] | None:
+def _named(option: str, path: str) -> str:
+    from vcache_cli.items import MediaItem
+
+    return _content(option, MediaItem(path))[0] if is_url(path) else _digest(option, path)
+
+
+def corpus_digests(option: str, specs: Sequence[str] | None) -> frozenset[str] | None:
     """SHA-256 of each file of the corpus of `option`; None where it was not given.
 
     What cannot be read may be what is to be kept, and a corpus without a picture is a mistake:
@@ -154,7 +185,7 @@ def _content(option: str, item: MediaItem) -> tuple[str, bool]:
     Raises:
         UsageError: it cannot be had.
     """
-    if not item.part and not item.trouble:
+    if not item.part and not item.trouble and not is_url(item.path):
         return _digest(option, item.path), _is_picture(item.path)
     from vcache_cli.digest import digest_bytes
     from vcache_cli.errors import ItemError

@@ -22,6 +22,7 @@ __all__ = [
     "import_view",
     "merge_problem",
     "merge_view",
+    "told_lines",
 ]
 
 INTEGRITY_ONLY: Final = (
@@ -44,17 +45,17 @@ def export_view(document: Mapping[str, Any]) -> Sequence[Block]:
     facts.append(("archive", f"{document['file']}, {format_size(document['archive_bytes'])}"))
     facts.append(("manifest", document["manifest_sha256"]))
     facts.append(("time", duration(document["seconds"]["total"])))
-    return (Facts(tuple(facts)), _told(document))
+    return (Facts(tuple(facts)), told_lines(document))
 
 
 def import_view(document: Mapping[str, Any]) -> Sequence[Block]:
     """An import: what became of the entries."""
-    return (Facts(tuple(_taken(document))), _told(document))
+    return (Facts(tuple(_taken(document))), told_lines(document))
 
 
 def merge_view(document: Mapping[str, Any]) -> Sequence[Block]:
     """A merge: what became of the entries."""
-    return (Facts(tuple(_taken(document))), _told(document))
+    return (Facts(tuple(_taken(document))), told_lines(document))
 
 
 def import_problem(result: IntakeResult) -> Problem | None:
@@ -98,7 +99,8 @@ def _taken(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "store", document["store"]
 
 
-def _told(document: Mapping[str, Any]) -> Lines:
+def told_lines(document: Mapping[str, Any]) -> Lines:
+    """What is said of single entries."""
     found = [*document["failures"], *document["warnings"]]
     lines = [f"{each['key'][:16]}: {each['kind']}: {each['message']}" for each in found[:_SHOWN]]
     omitted = (document.get(f"{name}_omitted", 0) for name in ("failures", "warnings"))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 from typing import TYPE_CHECKING
 
+from vcache_cli.buckets import is_url
 from vcache_cli.errors import ReadError
 from vcache_cli.media.read import opened, read_if
 
@@ -34,13 +35,13 @@ class ClipSource:
 
 @contextmanager
 def open_source(item: MediaItem, *, max_bytes: int) -> Iterator[ClipSource]:
-    """The clip that `item` is; what lies inside a container is held in memory.
+    """The clip that `item` is; what lies in a container or a bucket is held in memory.
 
     Raises:
         ReadError: kind ``not_found``, ``permission``, ``io_error``, ``too_large``,
             ``not_a_file`` or ``changed`` (written to while it was open).
     """
-    if item.part:
+    if item.part or is_url(item.path):
         data = read_if(item, lambda _head: max_bytes) or b""
         yield _hashed(BytesIO(data), len(data))
         return

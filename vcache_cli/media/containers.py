@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from vcache_cli.buckets import is_url
 from vcache_cli.errors import ReadError
 from vcache_cli.items import FileStat, MediaItem, Part, Trouble
 from vcache_cli.media.logs import LogRules, log_items
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.items import WarmItem
 
-__all__ = ["Containers", "is_container", "is_log", "reopened"]
+__all__ = ["Containers", "is_closed", "is_container", "is_log", "reopened"]
 
 _ARCHIVES: Final = (".tar", ".zip", ".parquet")
 _LOGS: Final = (".jsonl", ".ndjson")
@@ -55,6 +56,12 @@ def is_container(path: str) -> bool:
     return path.lower().endswith((*_ARCHIVES, *_LOGS))
 
 
+def is_closed(path: str, *, explicit: bool) -> bool:
+    """True where many pictures may lie in it, and it is in a bucket: it is not opened there."""
+    ends = _CONTAINERS if explicit else (*_ARCHIVES, *_PACKED)
+    return path.lower().endswith(ends)
+
+
 @dataclass(frozen=True, slots=True)
 class Containers:
     """Opens what holds pictures."""
@@ -69,7 +76,7 @@ class Containers:
         Damage is an item that only tells of it, after those that were found before it.
         """
         name = item.path.lower()
-        if item.stat is None or not name.endswith(_CONTAINERS):
+        if is_url(item.path) or item.stat is None or not name.endswith(_CONTAINERS):
             return (item,)
         return self._opened(item, name)
 

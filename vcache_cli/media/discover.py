@@ -14,12 +14,14 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vcache_cli.buckets import is_url
 from vcache_cli.errors import NothingToDoError, UsageError
 from vcache_cli.items import FileStat, MediaItem, display_path
-from vcache_cli.media.containers import Containers, is_log
+from vcache_cli.media.containers import Containers, is_closed, is_log
 from vcache_cli.media.globs import has_magic, matches
 from vcache_cli.media.lists import STDIN, list_lines, split_lines
 from vcache_cli.media.logs import LogRules
+from vcache_cli.media.objects import check_url, named_objects, plain_name
 from vcache_cli.media.walk import is_excluded, walk
 
 if TYPE_CHECKING:
@@ -44,15 +46,15 @@ def sources(
     Args:
         specs: paths of files and folders, globs (``**`` too; only where no such path exists),
             ``@FILE`` (a list of paths; a file whose own name starts with ``@`` is itself),
-            ``-`` (a list on `stdin`).
+            ``-`` (a list on `stdin`). Each may be a URL of a bucket, or of objects in it; so may
+            what a list names.
         stdin: where ``-`` reads from.
         null: lists are separated by NUL instead of newlines.
         exclude: globs of what a walk leaves out: by name, or by whole path where they hold ``/``.
         rules: what request logs may name; nothing but what they hold, by default.
     """
-    return Sources(
-        tuple(specs), stdin=stdin, null=null, exclude=tuple(exclude), rules=rules or LogRules()
-    )
+    named = tuple(map(plain_name, specs))
+    return Sources(named, stdin=stdin, null=null, exclude=tuple(exclude), rules=rules or LogRules())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,10 @@ class Sources:
 
         Raises:
             NothingToDoError: a glob without a match (before the first item), or no item at all.
-            UsageError: an empty name, or a list that cannot be read (before the first item).
+            UsageError: an empty name, or a list that cannot be read (before the first item); no
+                such bucket.
+            AccessError: a bucket that may not be listed.
+            ModelError: a bucket, and the extra `remote` is not installed.
         """
         for spec in self.specs:
             self._check(spec)
@@ -96,6 +101,9 @@ class Sources:
     def _check(self, spec: str) -> None:
         if not spec:
             raise UsageError("an empty source", hint="name a file or a folder; `.` is this folder")
+        if is_url(spec):
+            check_url(spec)
+            return
         kind = _kind(spec)
         if kind == "glob" and next(matches(spec), None) is None:
             raise NothingToDoError(f"no file matches `{display_path(spec)}`")
@@ -112,10 +120,10 @@ class Sources:
                 matches(spec), walks="**" not in spec, explicit=False, logs=is_log(spec)
             )
         if kind == "list":
-            return self._named(list_lines(spec[1:], null=self.null))
+            return self._named(map(plain_name, list_lines(spec[1:], null=self.null)))
         if kind == "stdin":
             lines = split_lines(self.stdin, null=self.null) if self.stdin else iter(())
-            return self._named(lines)
+            return self._named(map(plain_name, lines))
         return self._named([spec])
 
     def _named(
@@ -128,6 +136,9 @@ class Sources:
     ) -> Iterator[MediaItem]:
         """Files of the paths; `logs`: a request log among them is meant, although it matched."""
         for path in paths:
+            if is_url(path):
+                yield from named_objects(path, exclude=self.exclude, is_container=is_closed)
+                continue
             status = _status(path)
             if status is not None and stat.S_ISDIR(status.st_mode):
                 if walks:
@@ -146,6 +157,8 @@ class Sources:
 def _kind(spec: str) -> str:
     if spec == STDIN:
         return "stdin"
+    if is_url(spec):
+        return "path"
     if _lexists(spec):
         return "path"
     if spec.startswith("@"):
@@ -172,7 +185,8 @@ def _once(items: Iterable[MediaItem]) -> Iterator[MediaItem]:
     seen: set[str] = set()
     for item in items:
         # `a/../b` may be another file than `b` where `a` is a link: left as it is.
-        name = item.path if ".." in item.path else os.path.normpath(item.path)
+        as_it_is = ".." in item.path or is_url(item.path)  # `a//b` is another object than `a/b`
+        name = item.path if as_it_is else os.path.normpath(item.path)
         if name not in seen:
             seen.add(name)
             yield item

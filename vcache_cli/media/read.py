@@ -8,6 +8,7 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from vcache_cli.buckets import is_url
 from vcache_cli.errors import ReadError
 
 if TYPE_CHECKING:
@@ -60,10 +61,14 @@ def read_if(item: MediaItem, limit_of: Callable[[bytes], int | None]) -> bytes |
         limit_of: given the first 64 bytes or fewer, the most bytes to read; None to read no more.
 
     Raises:
-        ReadError: as `read_item`.
+        ReadError: as `read_item`; of an object in a bucket also as `buckets.Bucket` says.
     """
     if item.part is not None:
         return item.part.read(item.path, item.stat, limit_of)
+    if is_url(item.path):
+        from vcache_cli.media.objects import read_object
+
+        return read_object(item, limit_of)
     with opened(item.path) as (handle, before):
         max_bytes = limit_of(os.pread(handle, HEAD_BYTES, 0))
         if max_bytes is None:

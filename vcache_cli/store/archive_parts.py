@@ -30,6 +30,7 @@ __all__ = [
     "Origin",
     "Part",
     "end_of",
+    "file_of",
     "part_name",
     "part_of",
 ]
@@ -148,7 +149,7 @@ def part_of(data: bytes) -> Part:
     files = value.get("files")
     if type(files) is not list or not len(files) <= MAX_PART_FILES:
         raise _refused(f"`files` should be a list of at most {MAX_PART_FILES}")
-    return Part(_number(value, "part"), origin, tuple(_file(each) for each in files))
+    return Part(_number(value, "part"), origin, tuple(file_of(each) for each in files))
 
 
 def end_of(data: bytes) -> End:
@@ -182,7 +183,12 @@ def _decoded(data: bytes) -> dict[str, Any]:
     return value
 
 
-def _file(value: object) -> ArchivedFile:
+def file_of(value: object) -> ArchivedFile:
+    """What a manifest says of one file, where it lies below a store.
+
+    Raises:
+        RefusedError: it is no description of one, or of one that lies elsewhere.
+    """
     if type(value) is not dict:
         raise _refused(f"a file should be an object, found {value!r:.40}")
     path = _text(value, "path", None)

@@ -22,6 +22,7 @@ from vcache_cli.store.quarantine import QUARANTINE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
     from typing import Final
 
     from vcache_cli.store.files import FileOps
@@ -103,6 +104,11 @@ class PrunePlan:
     """Entries in the scope that are left because they are young and someone is writing."""
     skipped_active_run: int = 0
     """Entries in the scope that are left because a live run has met them."""
+
+    @property
+    def place(self) -> Path:
+        """Where the store is."""
+        return self.root.path
 
     def execute(self, *, files: FileOps | None = None) -> PruneResult:
         """Remove what the plan says, and nothing else; needs no free space.

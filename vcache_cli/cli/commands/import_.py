@@ -8,7 +8,7 @@ import typer
 
 from vcache_cli.cli.archives import archive_source
 from vcache_cli.cli.documents import envelope
-from vcache_cli.cli.interrupts import Interrupts
+from vcache_cli.cli.interrupts import Interrupts, at_once
 from vcache_cli.cli.options import (
     JsonOption,
     MaxSizeOption,
@@ -47,7 +47,7 @@ def import_(
     settings = settings_for(store=store, max_size=max_size, min_free=min_free)
     limits = WarmOptions(max_size_bytes=settings.max_size, min_free_bytes=settings.min_free)
     output = Output(as_json, quiet)
-    with archive_source(file) as source, Interrupts(_at_once) as interrupts:
+    with archive_source(file) as source, Interrupts(at_once) as interrupts:
         result = import_archive(source, store=settings.store, options=limits)
     if interrupts.error:  # it came where nothing can be raised
         raise interrupts.error
@@ -58,8 +58,3 @@ def import_(
     fields = {"file": display_path(file), "checked": "integrity", **result.as_json()}
     document = envelope("import", fields, store=settings.store)
     return output.finish(document, import_view, problem=import_problem(result))
-
-
-def _at_once() -> None:
-    """Entries are whole one by one, so there is nothing to finish."""
-    raise KeyboardInterrupt

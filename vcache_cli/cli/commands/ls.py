@@ -19,6 +19,8 @@ from vcache_cli.cli.options import (
     the_store,
 )
 from vcache_cli.cli.output import Output
+from vcache_cli.cli.remote_options import url_of
+from vcache_cli.cli.remote_stores import remote_listing
 from vcache_cli.cli.text import age, count
 from vcache_cli.quantity import format_size
 
@@ -55,19 +57,24 @@ def ls(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """List the entries of a store."""
+    """List the entries of a store, also of one in a bucket."""
     from vcache_cli.assemble import open_root
     from vcache_cli.config import parse_count
     from vcache_cli.store.query import list_entries, parse_filter, parse_sort
 
+    output = Output(as_json, quiet)
+    first = parsed("--limit", limit, expected="a number of at least 1", parse=parse_count)
+    if url := url_of(where, store):
+        listing = remote_listing(url, filters=filters, sort=sort, limit=first)
+        keys = [entry["key"] for entry in listing["entries"]]
+        return output.finish(envelope("ls", listing, store=listing["store"]), _view, bare=keys)
     settings = settings_for(store=the_store(where, store))
     found = list_entries(
         open_root(settings.store, target=target),
         filters=[parse_filter(text) for text in filters or ()],
         sort=parse_sort(sort) if sort else None,
-        limit=parsed("--limit", limit, expected="a number of at least 1", parse=parse_count),
+        limit=first,
     )
-    output = Output(as_json, quiet)
     if not found.entries:
         output.say(f"no entry matches, of {found.total:,}" if found.total else "the store is empty")
     document = envelope("ls", found.as_json(), store=settings.store)

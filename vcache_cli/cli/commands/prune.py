@@ -11,6 +11,8 @@ from vcache_cli.cli.blocks import Block, plain_lines
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
 from vcache_cli.cli.output import Output
+from vcache_cli.cli.remote_options import url_of
+from vcache_cli.cli.remote_stores import plan_remote
 from vcache_cli.cli.scopes import prune_scope
 from vcache_cli.cli.text import count
 from vcache_cli.cli.views import prune_view
@@ -18,7 +20,11 @@ from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
     from vcache_cli.cli.output import View
+    from vcache_cli.remote import RemotePlan, RemotePruned
     from vcache_cli.store.prune import PrunePlan, PruneResult
+
+    Plan = PrunePlan | RemotePlan
+    Result = PruneResult | RemotePruned
 
 __all__ = ["prune"]
 
@@ -98,34 +104,42 @@ def prune(
     from vcache_cli.assemble import open_root
     from vcache_cli.store.prune import plan_prune
 
+    output = Output(as_json, quiet)
+    if url := url_of(where, store):
+        settings = opt.settings_for(yes=yes)
+        return _carried_out(output, plan_remote(url, asked), yes=settings.yes, dry_run=dry_run)
     settings = opt.settings_for(store=opt.the_store(where, store), grace=grace, yes=yes)
     root = open_root(settings.store, target=target)
-    output = Output(as_json, quiet)
     plan = plan_prune(root, prune_scope(root, asked), grace_seconds=settings.grace)
+    return _carried_out(output, plan, yes=settings.yes, dry_run=dry_run)
+
+
+def _carried_out(output: Output, plan: Plan, *, yes: bool, dry_run: bool) -> int:
     if dry_run:
         return _shown(output, plan)
-    if plan.doomed and not _agreed(output, plan, yes=settings.yes):
+    if plan.doomed and not _agreed(output, plan, yes=yes):
         output.say("nothing was removed")
         return 0
-    seen = bool(plan.doomed) and not settings.yes and output.can_ask
-    return _done(output, plan.execute(), view=_without_plan if seen else prune_view)
+    seen = bool(plan.doomed) and not yes and output.can_ask
+    view = _without_plan if seen else prune_view
+    return _done(output, plan.execute(), view=view)
 
 
-def _agreed(output: Output, plan: PrunePlan, *, yes: bool) -> bool:
+def _agreed(output: Output, plan: Plan, *, yes: bool) -> bool:
     if not yes and output.can_ask:
         for line in plain_lines(prune_view(plan.as_json())):
             output.say(line)
     return output.confirm(_question(plan), yes=yes)
 
 
-def _question(plan: PrunePlan) -> str:
+def _question(plan: Plan) -> str:
     freed = sum(each.bytes for each in plan.doomed)
-    return f"remove {count(len(plan.doomed), 'file')} ({format_size(freed)}) from {plan.root.path}?"
+    return f"remove {count(len(plan.doomed), 'file')} ({format_size(freed)}) from {plan.place}?"
 
 
-def _shown(output: Output, plan: PrunePlan) -> int:
+def _shown(output: Output, plan: Plan) -> int:
     bare = [each.key for each in plan.doomed]
-    document = envelope("prune", plan.as_json(), store=plan.root.path)
+    document = envelope("prune", plan.as_json(), store=plan.place)
     return output.finish(document, prune_view, bare=bare)
 
 
@@ -134,13 +148,13 @@ def _without_plan(document: Mapping[str, Any]) -> Sequence[Block]:
     return prune_view({**document, "plan": [], "plan_omitted": 0})
 
 
-def _done(output: Output, result: PruneResult, *, view: View) -> int:
+def _done(output: Output, result: Result, *, view: View) -> int:
     bare = [each.key for each in result.removed]
-    document = envelope("prune", result.as_json(), store=result.plan.root.path)
+    document = envelope("prune", result.as_json(), store=result.plan.place)
     return output.finish(document, view, bare=bare, problem=_problem(result))
 
 
-def _problem(result: PruneResult) -> Problem | None:
+def _problem(result: Result) -> Problem | None:
     if not result.failed:
         return None
     first, reason = result.failed[0]

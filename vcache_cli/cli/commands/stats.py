@@ -20,6 +20,8 @@ from vcache_cli.cli.options import (
 )
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.text import age, count
+from vcache_cli.cli.remote_options import url_of
+from vcache_cli.cli.remote_stores import remote_sums
 from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
@@ -43,7 +45,11 @@ def stats(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """Show what a store holds, by model, stage, kind and age."""
+    """Show what a store holds, by model, stage, kind and age; also of one in a bucket."""
+    if url := url_of(where, store):
+        sums = remote_sums(url, scan=scan)
+        document = envelope("stats", sums, store=sums["store"])
+        return Output(as_json, quiet).finish(document, _view, bare=[str(sums["entries"])])
     from vcache_cli.assemble import open_root
     from vcache_cli.store.stats import store_stats
 

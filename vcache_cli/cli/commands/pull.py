@@ -1,0 +1,90 @@
+"""`vcache pull`: entries out of a bucket into a store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.interrupts import Interrupts, at_once
+from vcache_cli.cli.options import (
+    JsonOption,
+    MaxSizeOption,
+    MinFreeOption,
+    QuietOption,
+    StoreOption,
+    option,
+    settings_for,
+)
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.remote_options import JobsOption, UrlArgument, jobs_of
+from vcache_cli.cli.remote_stores import remote_keys
+from vcache_cli.cli.remote_views import pull_problem, pull_view
+from vcache_cli.cli.transfer_views import INTEGRITY_ONLY
+
+__all__ = ["pull"]
+
+
+def pull(
+    url: UrlArgument,
+    *,
+    store: StoreOption = None,
+    run: Annotated[
+        str | None,
+        option("--run", metavar="ID|last", about="Only entries of this push, or this warm run."),
+    ] = None,
+    model: Annotated[
+        str | None, option("--model", "-m", metavar="LABEL", about="Only this model's.")
+    ] = None,
+    stage: Annotated[
+        str | None,
+        option("--stage", metavar="features|pixels", about="Only entries of this stage."),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        option("--key", metavar="KEY", about="This entry; may be given again."),
+    ] = None,
+    filters: Annotated[
+        list[str] | None,
+        option("--filter", metavar="CONDITION", about="As in `ls`; all must hold."),
+    ] = None,
+    corpus: Annotated[
+        list[str] | None,
+        option(
+            "--for",
+            metavar="SOURCE",
+            about="Only entries of these files and folders; may be given again.",
+        ),
+    ] = None,
+    max_size: MaxSizeOption = None,
+    min_free: MinFreeOption = None,
+    jobs: JobsOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Copy entries out of a bucket into a store: what is missing here.
+
+    Each is compared with its digest and checked whole before it is stored; a damaged one is named.
+    Run it again after an interruption, and it goes on. Whether an entry is what a model would
+    compute is not checked: pull from those you would take a store from.
+    Example: `vcache pull s3://bucket/vcache --for ./photos --store ./store`.
+    """
+    from vcache_cli.assemble import WarmOptions, open_remote_store, pull_entries
+
+    settings = settings_for(store=store, max_size=max_size, min_free=min_free)
+    limits = WarmOptions(max_size_bytes=settings.max_size, min_free_bytes=settings.min_free)
+    view, output = open_remote_store(url), Output(as_json, quiet)
+    keys = remote_keys(
+        view, run=run, model=model, stage=stage, keys=key, filters=filters, corpus=corpus
+    )
+    if not keys:
+        output.say(f"no entry fits, of {len(view.entries):,}")
+    with Interrupts(at_once) as interrupts:
+        result = pull_entries(view, keys, store=settings.store, options=limits, jobs=jobs_of(jobs))
+    if interrupts.error:  # it came where nothing can be raised
+        raise interrupts.error
+    for told in (INTEGRITY_ONLY if result.written_bytes else "", result.note):
+        if told:
+            output.say(told)
+    fields = {"url": view.url, "checked": "integrity", **result.as_json()}
+    document = envelope("pull", fields, store=settings.store)
+    return output.finish(document, pull_view, problem=pull_problem(result.remarks, result.error))

@@ -1,0 +1,109 @@
+"""`vcache push`: the entries of a store to a bucket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from vcache_cli.cli import completion
+from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.interrupts import Interrupts, at_once
+from vcache_cli.cli.options import (
+    JsonOption,
+    QuietOption,
+    StoreOption,
+    StoreTargetOption,
+    option,
+    settings_for,
+)
+from vcache_cli.cli.output import Output
+from vcache_cli.cli.remote_options import JobsOption, UrlArgument, jobs_of
+from vcache_cli.cli.remote_views import push_problem, push_view
+from vcache_cli.cli.scopes import chosen_keys
+
+if TYPE_CHECKING:
+    from vcache_cli.remote import Chosen
+    from vcache_cli.store import StoreRoot
+
+__all__ = ["push"]
+
+
+def push(
+    url: UrlArgument,
+    *,
+    store: StoreOption = None,
+    target: StoreTargetOption = None,
+    run: Annotated[
+        str | None,
+        option("--run", metavar="ID|last", about="Only entries that this warm run met."),
+    ] = None,
+    model: Annotated[
+        str | None, option("--model", "-m", metavar="LABEL", about="Only this model's.")
+    ] = None,
+    stage: Annotated[
+        str | None,
+        option("--stage", metavar="features|pixels", about="Only entries of this stage."),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        option(
+            "--key",
+            metavar="KEY",
+            about="This entry; may be given again.",
+            complete=completion.keys,
+        ),
+    ] = None,
+    filters: Annotated[
+        list[str] | None,
+        option("--filter", metavar="CONDITION", about="As in `ls`; all must hold."),
+    ] = None,
+    corpus: Annotated[
+        list[str] | None,
+        option(
+            "--for",
+            metavar="SOURCE",
+            about="Only entries of these files and folders; may be given again.",
+        ),
+    ] = None,
+    jobs: JobsOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Copy the entries of a store to a bucket: what is missing there.
+
+    Prints the run, under which `vcache pull URL --run RUN` gives these entries to another machine.
+    Run it again after an interruption, and it goes on. Credentials come from the environment.
+    Example: `vcache push s3://bucket/vcache --store ./store`.
+    """
+    from vcache_cli.assemble import open_root
+    from vcache_cli.remote import open_remote, push_store
+
+    settings = settings_for(store=store)
+    remote = open_remote(url)
+    root = open_root(settings.store, target=target)
+    wanted = chosen_keys(root, model=model, stage=stage, keys=key, filters=filters, corpus=corpus)
+    chosen = _chosen(root, wanted, run)
+    output = Output(as_json, quiet)
+    with Interrupts(at_once) as interrupts:
+        result = push_store(root, remote, chosen, jobs=jobs_of(jobs))
+    if interrupts.error:  # it came where nothing can be raised
+        raise interrupts.error
+    if not result.counts.total():
+        output.say("no entry was pushed")
+    fields = {"url": remote.place.url, **result.as_json()}
+    document = envelope("push", fields, store=root.path)
+    problem = push_problem(result.remarks, result.error)
+    return output.finish(document, push_view, bare=[result.run], problem=problem)
+
+
+def _chosen(root: StoreRoot, wanted: frozenset[str] | None, run: str | None) -> Chosen:
+    """The wanted entries, those of a warm run only where one is named."""
+    from vcache_cli.remote import Chosen
+    from vcache_cli.store.query import list_entries
+    from vcache_cli.store.runs import read_run
+
+    rows = {row.key: row for row in list_entries(root).entries}
+    if run is None:
+        return Chosen(rows, wanted)
+    found = read_run(root, run)
+    met = frozenset(key for line in found.outcomes() if type(key := line.get("key")) is str)
+    return Chosen(rows, met if wanted is None else wanted & met, found.id)
