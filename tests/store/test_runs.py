@@ -30,7 +30,8 @@ def test_a_run_reads_back_as_it_was_written(root: StoreRoot) -> None:
             log.append(outcome)
         log.finish(SUMMARY)
     run = read_run(root, log.run_id)
-    assert (run.live, run.summary, run.started_seconds) == (False, SUMMARY, NOW)
+    told = {"cwd": os.getcwd(), **SUMMARY}
+    assert (run.live, run.summary, run.started_seconds) == (False, told, NOW)
     assert list(run.outcomes()) == [outcome.as_json() for outcome in OUTCOMES]
     assert run.as_json() == {
         "id": log.run_id,
@@ -89,6 +90,17 @@ def test_the_last_run_is_the_one_that_began_last(root: StoreRoot) -> None:
     assert found is not None
     assert found.started_seconds == NOW + 9
     assert [run.started_seconds for run in list_runs(root)] == [NOW, NOW + 5, NOW + 7, NOW + 9]
+
+
+def test_of_runs_of_one_second_the_last_one_is_the_one_that_ended_last(root: StoreRoot) -> None:
+    ids = []
+    for second in range(4):
+        with RunLog(root, now=NOW) as log:
+            log.finish(SUMMARY)
+        os.utime(log.path, (NOW + second, NOW + second))
+        ids.append(log.run_id)
+    assert [run.id for run in list_runs(root)] == ids
+    assert read_run(root, "last").id == ids[-1]
 
 
 @pytest.mark.parametrize("name", ["last", "nonsense", "../../etc/passwd", "20231114T221320Z-0"])

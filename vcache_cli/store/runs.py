@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import UsageError
+from vcache_cli.items import display_path
 from vcache_cli.outcome import Status
 from vcache_cli.quantity import format_time
 from vcache_cli.store.create import write_meta
@@ -98,8 +99,9 @@ class RunLog:
             self._flush(now)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Add the last line and close."""
-        self._lines.append(json.dumps({"summary": dict(summary)}, separators=(",", ":")))
+        """Add the last line and close: the summary, and the folder that names are relative to."""
+        told = {**_place(), **summary}
+        self._lines.append(json.dumps({"summary": told}, separators=(",", ":")))
         self.close()
 
     def close(self) -> None:
@@ -122,6 +124,14 @@ class RunLog:
             self.failure = error.strerror or str(error)
 
 
+def _place() -> dict[str, str]:
+    """The current folder as `cwd`; nothing where it was removed."""
+    try:
+        return {"cwd": display_path(os.getcwd())}
+    except FileNotFoundError:
+        return {}
+
+
 def _open_log(root: StoreRoot, name: str) -> int:
     flags = (TEMP_FLAGS & ~os.O_WRONLY) | os.O_RDWR | os.O_APPEND
     if not vcache_dir(root.path).is_dir():
@@ -136,12 +146,15 @@ def _open_log(root: StoreRoot, name: str) -> int:
 
 def list_runs(root: StoreRoot) -> list[Run]:
     """Every run that left a file, oldest first; files by other names are none."""
-    runs = [run_at(runs_dir(root) / name) for name in sorted(_names(root))]
+    runs = [run_at(runs_dir(root) / name) for name in _names(root)]
     return [run for run in runs if run is not None]
 
 
 def _names(root: StoreRoot) -> list[str]:
-    """Names of run files, in no order."""
+    """Names of run files, in the order in which the runs began.
+
+    Of those of one second, which ended first: a number drawn at random says nothing.
+    """
     if is_planted(root.path):
         return []
     try:
@@ -149,12 +162,20 @@ def _names(root: StoreRoot) -> list[str]:
     except OSError:
         return []
     logs = [name for name in names if name.endswith(RUN_SUFFIX)]
-    return [name for name in logs if is_run_id(name.removesuffix(RUN_SUFFIX))]
+    known = [name for name in logs if is_run_id(name.removesuffix(RUN_SUFFIX))]
+    return sorted(known, key=lambda name: (name[:16], _written_ns(runs_dir(root) / name), name))
+
+
+def _written_ns(path: Path) -> int:
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def last_run(root: StoreRoot) -> Run | None:
     """The run that began last; None where there was none."""
-    runs = (run_at(runs_dir(root) / name) for name in sorted(_names(root), reverse=True))
+    runs = (run_at(runs_dir(root) / name) for name in reversed(_names(root)))
     return next((run for run in runs if run is not None), None)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from vcache_cli.cli.blocks import Block, Facts, Lines, Table
 from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.limits import limits_of
 from vcache_cli.cli.options import (
     JsonOption,
     QuietOption,
@@ -19,14 +20,10 @@ from vcache_cli.cli.options import (
     the_store,
 )
 from vcache_cli.cli.output import Output
-from vcache_cli.cli.text import age, count
 from vcache_cli.cli.remote_options import url_of
 from vcache_cli.cli.remote_stores import remote_sums
+from vcache_cli.cli.text import age, count
 from vcache_cli.quantity import format_size
-
-if TYPE_CHECKING:
-    from vcache_cli.config import Settings
-    from vcache_cli.store.stats import Limit
 
 __all__ = ["stats"]
 
@@ -46,27 +43,18 @@ def stats(
     quiet: QuietOption = False,
 ) -> int:
     """Show what a store holds, by model, stage, kind and age; also of one in a bucket."""
+    from vcache_cli.assemble import open_root
+    from vcache_cli.store.stats import store_stats
+
     if url := url_of(where, store):
         sums = remote_sums(url, scan=scan)
         document = envelope("stats", sums, store=sums["store"])
         return Output(as_json, quiet).finish(document, _view, bare=[str(sums["entries"])])
-    from vcache_cli.assemble import open_root
-    from vcache_cli.store.stats import store_stats
-
     settings = settings_for(store=the_store(where, store))
     root = open_root(settings.store, target=target)
-    found = store_stats(root, scan=scan, limits=_limits(settings))
+    found = store_stats(root, scan=scan, limits=limits_of(settings))
     document = envelope("stats", found.as_json(), store=settings.store)
     return Output(as_json, quiet).finish(document, _view, bare=[str(found.entries)])
-
-
-def _limits(settings: Settings) -> dict[str, Limit]:
-    from vcache_cli.store.stats import Limit
-
-    return {
-        name: Limit(getattr(settings, name), settings.origins[name])
-        for name in ("max_size", "min_free")
-    }
 
 
 def _view(document: Mapping[str, Any]) -> Sequence[Block]:
