@@ -25,7 +25,7 @@ def test_without_a_command_the_help_is_shown(vcache: Vcache) -> None:
     shown = vcache()
     assert shown.code == 0
     assert shown.out == vcache("--help").out
-    assert "Commands:" in shown.out
+    assert "Fill a store:" in shown.out
 
 
 def test_the_version_is_one_line(vcache: Vcache) -> None:

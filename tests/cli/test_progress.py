@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vcache_cli.cli.corpus import Corpus, corpus, count_ahead
 from vcache_cli.cli.errors import Terminated
 from vcache_cli.cli.events import open_events
 from vcache_cli.cli.interrupts import Interrupts
+from vcache_cli.cli.live_progress import LiveProgress, Pen, picture
 from vcache_cli.cli.output import Output
-from vcache_cli.cli.progress import PlainProgress, Tally, calm_counter, item_line
-from vcache_cli.cli.rich_progress import RichProgress
+from vcache_cli.cli.progress import PlainProgress, calm_counter, is_live, item_line, open_progress
+from vcache_cli.cli.tally import Tally
 from vcache_cli.errors import NothingToDoError, StoreFullError, UsageError
 from vcache_cli.items import MediaItem
 from vcache_cli.outcome import Failure, Outcome, Status
 
+LANES = {"prepare": 4, "encode": 1, "write": 4}
 
-def outcome(status: Status, path: str = "a.jpg", failure: Failure | None = None) -> Outcome:
-    return Outcome(MediaItem(path), status, failure=failure, bytes_written=1024)
+
+def outcome(
+    status: Status, path: str = "a.jpg", failure: Failure | None = None, **seconds: float
+) -> Outcome:
+    return Outcome(
+        MediaItem(path), status, failure=failure, bytes_written=1024, seconds=dict(seconds)
+    )
 
 
 class Names:
@@ -54,25 +64,81 @@ def test_without_a_total_no_time_is_promised() -> None:
     assert tally.describe(0.1) == "1 item, 0 hits, 1.0 KiB written"
 
 
-def test_plain_lines_come_now_and_then() -> None:
+def test_each_stage_has_its_share_of_the_time_of_all_who_do_it() -> None:
+    tally = Tally(lambda: None, started=0.0, lanes=LANES)
+    for _ in range(10):
+        tally.add(outcome(Status.STORED, digest=0.1, decode=2.0, preprocess=1.0, encode=0.9))
+    told = {each.stage: (round(each.share, 3), each.slowest) for each in tally.shares(10.0)}
+    assert told == {
+        "read": (0.025, False),
+        "decode": (0.5, False),
+        "preprocess": (0.25, False),
+        "encode": (0.9, True),
+        "write": (0.0, False),
+    }
+    assert tally.slowest(10.0) == "slowest: encode 90% busy"
+
+
+def test_stages_that_share_their_workers_are_the_slowest_together() -> None:
+    tally = Tally(lambda: None, started=0.0, lanes={"prepare": 2, "encode": 1})
+    tally.add(outcome(Status.STORED, decode=6.0, preprocess=5.0, digest=5.0, encode=5.0))
+    assert tally.slowest(10.0) == "slowest: decode 30% busy"
+    assert [each.stage for each in tally.shares(10.0)] == ["read", "decode", "preprocess", "encode"]
+
+
+def test_where_all_wait_for_the_disk_or_nothing_was_done_no_stage_is_blamed() -> None:
+    tally = Tally(lambda: None, started=0.0, lanes=LANES)
+    assert tally.shares(10.0) == []
+    tally.add(outcome(Status.STORED, decode=1.0))
+    assert tally.slowest(10.0) == ""
+    assert tally.shares(1.0) == []
+
+
+@given(
+    st.lists(st.floats(0, 1e6), min_size=5, max_size=5),
+    st.integers(1, 64),
+    st.floats(2, 1e6),
+)
+def test_a_share_is_one_at_most(spent: list[float], lanes: int, elapsed: float) -> None:
+    tally = Tally(lambda: None, 0.0, dict.fromkeys(LANES, lanes))
+    stages = ("digest", "decode", "preprocess", "encode", "write")
+    seconds = dict(zip(stages, spent, strict=True))
+    tally.add(Outcome(MediaItem("a.jpg"), Status.STORED, seconds=seconds))
+    shares = tally.shares(elapsed)
+    assert all(0 <= each.share <= 1 for each in shares)
+    assert sum(each.slowest for each in shares) <= 1
+
+
+def plain(err: io.StringIO, seconds: float, step: float) -> list[str]:
+    """Lines of a run of that long, whose items end after `step` seconds each."""
     now = [0.0]
-    err = io.StringIO()
-    progress = PlainProgress(
-        Output(stderr=err), lambda: None, every_seconds=5, clock=lambda: now[0]
-    )
+    tally = Tally(lambda: None, now[0], LANES)
+    progress = PlainProgress(Output(stderr=err), tally, clock=lambda: now[0])
     with progress:
-        for _ in range(100):
-            now[0] += 0.2
-            progress.add(outcome(Status.STORED))
-    assert len(err.getvalue().splitlines()) == 3
+        while now[0] < seconds:
+            now[0] += step
+            progress.add(outcome(Status.STORED, encode=step))
+    return err.getvalue().splitlines()
+
+
+def test_plain_lines_come_now_and_then_and_name_the_slowest_stage() -> None:
+    lines = plain(io.StringIO(), 19, 0.2)
+    assert len(lines) == 3
+    assert lines[0].endswith("written; slowest: encode 100% busy")
+
+
+def test_plain_lines_of_a_long_run_are_rarer() -> None:
+    assert len(plain(io.StringIO(), 4 * 3600, 1.0)) < 320
 
 
 def test_a_terminal_shows_a_bar_and_lines_above_it() -> None:
     stream = io.StringIO()
-    with RichProgress(stream, lambda: 4) as progress:
+    with LiveProgress(stream, Tally(lambda: 4, 0.0)) as progress:
         progress.add(outcome(Status.STORED))
         progress.say("a\x1b[2J: decode: [red]truncated")
-    assert "a\\x1b[2J: decode: [red]truncated" in stream.getvalue()
+        progress.note("stopping")
+    assert "a\\x1b[2J: decode: [red]truncated\n" in stream.getvalue()
+    assert "stopping\n" in stream.getvalue()
 
 
 class Screen(io.StringIO):
@@ -82,21 +148,87 @@ class Screen(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-def test_no_part_of_the_line_is_lost_on_a_narrow_terminal(
-    monkeypatch: pytest.MonkeyPatch, width: int
+class Ascii(Screen):
+    """A terminal that knows few signs."""
+
+    encoding = "ascii"
+
+
+BUSY = Tally(lambda: 4_000_000, 0.0, LANES)
+for _status in (Status.FAILED, Status.PRESENT, Status.STORED):
+    BUSY.add(outcome(_status, decode=9.0, encode=29.0, write=3.0))
+
+
+@pytest.mark.parametrize("lines", [3, 24])
+@pytest.mark.parametrize("columns", [1, 20, 40, 80, 140])
+def test_no_line_is_wider_than_the_terminal(columns: int, lines: int) -> None:
+    size = os.terminal_size((columns, lines))
+    for stream in (Screen(), Ascii()):
+        shown = picture(BUSY, 100.0, Pen(stream, colour=False), size)
+        assert max(map(len, shown)) <= max(1, columns - 1)
+        assert len(shown) < lines
+
+
+def test_no_part_is_lost_on_a_narrow_terminal() -> None:
+    shown = picture(BUSY, 100.0, Pen(Screen(), colour=False), os.terminal_size((40, 24)))
+    for part in ("3 of 4,000,000 items", "/s,", "1 hit,", "1 failed,", "written,", " left"):
+        assert part in " ".join(shown)
+    (slowest,) = [line for line in shown if "slowest" in line]
+    assert slowest.startswith("  encode ")
+    assert slowest.endswith(" 87% slowest")
+
+
+def test_a_bar_is_as_full_as_its_share_and_ascii_where_it_has_to_be() -> None:
+    pen = Pen(Ascii(), colour=False)
+    assert [pen.bar(4, share) for share in (0, 0.5, 1)] == ["----", "##--", "####"]
+    assert Pen(Screen(), colour=True).bar(2, 0.5) == "\x1b[36m\u2501\x1b[0m\x1b[90m\u2501\x1b[0m"
+
+
+def test_without_a_total_there_is_no_bar() -> None:
+    tally = Tally(lambda: None, 0.0)
+    tally.add(outcome(Status.STORED))
+    shown = picture(tally, 1.0, Pen(Screen(), colour=False), os.terminal_size((80, 24)))
+    assert shown == ["1 item, 0 hits, 1.0 KiB written"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "quiet", "live"),
+    [
+        ({}, False, True),
+        ({"NO_COLOR": "1"}, False, True),
+        ({"TERM": "dumb"}, False, False),
+        ({"CI": "true"}, False, False),
+        ({}, True, False),
+    ],
+)
+def test_lines_move_only_where_somebody_watches(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], *, quiet: bool, live: bool
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    clock = iter(range(0, 1_000_000, 10)).__next__
+    for name in ("CI", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm", **variables}.items():
+        monkeypatch.setenv(name, value)
+    output = Output(quiet=quiet, stderr=Screen())
+    assert is_live(output) is live
+    assert isinstance(open_progress(output, lambda: 1, lanes=LANES), LiveProgress) is live
+    assert not is_live(Output(stderr=io.StringIO()))
+
+
+def test_without_colours_nothing_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
     stream = Screen()
-    with RichProgress(stream, lambda: 4000, clock=clock) as progress:
-        progress.add(outcome(Status.FAILED))
-        progress.add(outcome(Status.PRESENT))
-    shown = " ".join(stream.getvalue().split())
-    for part in ("2 of 4,000 items", "/s,", "1 hit,", "1 failed,", "written,", " left"):
-        assert part in shown
+    with LiveProgress(stream, BUSY, clock=lambda: 100.0):
+        pass
+    assert re.search(r"\x1b\[[\d;]*m", stream.getvalue()) is None
+
+
+def test_a_terminal_that_is_closed_ends_no_run() -> None:
+    class Closed(Screen):
+        def flush(self) -> None:
+            raise OSError(5, "Input/output error")
+
+    with LiveProgress(Closed(), Tally(lambda: 1, 0.0)) as progress:
+        progress.say("still here")
 
 
 def test_a_failure_is_one_line_that_says_what_to_do() -> None:

@@ -19,16 +19,21 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.recipes import LoadedRecipe
     from vcache_cli.protocols import Engine, Memo
 
-__all__ = ["make_prepare", "make_triage", "make_workers"]
+__all__ = ["make_prepare", "make_triage", "make_workers", "worker_count"]
 
 
 def make_workers(loaded: LoadedRecipe, options: WarmOptions) -> Engine:
     """Where items are read and decoded: a server's own code only ever in this process."""
-    workers = options.workers or usable_processors()
+    workers = worker_count(options)
     resident = any(isinstance(each, Resident) for each in (loaded.target, loaded.preprocessor))
     if resident or options.isolation == "thread":
         return ThreadEngine(workers)
     return ProcessEngine(workers, Limits(options.item_timeout_seconds, options.item_memory_bytes))
+
+
+def worker_count(options: WarmOptions) -> int:
+    """Items read and decoded at once."""
+    return options.workers or usable_processors()
 
 
 def make_prepare(

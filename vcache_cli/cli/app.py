@@ -12,7 +12,7 @@ import typer
 
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem, Terminated, explain
-from vcache_cli.cli.output import DEBUGGING, Output, discard
+from vcache_cli.cli.output import DEBUGGING, WORDS, Output, discard
 from vcache_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -78,9 +78,11 @@ def run(args: Sequence[str]) -> int:
     options = list(args)
     plain = options[: options.index("--")] if "--" in options else options
     debugging = DEBUGGING.set("--debug" in plain or bool(os.environ.get("VCACHE_DEBUG")))
+    words = WORDS.set(tuple(options))
     try:
         return _run(options, Output(json="--json" in plain))
     finally:
+        WORDS.reset(words)
         DEBUGGING.reset(debugging)
 
 

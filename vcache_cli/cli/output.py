@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     View = Callable[[Mapping[str, Any]], Sequence[Block]]
     """What people see of a document. Pure."""
 
-__all__ = ["DEBUGGING", "Output", "discard", "is_rich"]
+__all__ = ["DEBUGGING", "WORDS", "Output", "discard", "is_rich", "is_terminal"]
 
 DEBUGGING: Final[ContextVar[bool]] = ContextVar("debugging", default=False)
 """True under `--debug`: every error is shown with its traceback."""
+
+WORDS: Final[ContextVar[tuple[str, ...]]] = ContextVar("words", default=())
+"""The command line that is run, without ``vcache``; empty where it is not known."""
 
 
 def _stdout() -> TextIO:
@@ -138,8 +141,13 @@ class Output:
 
 
 def is_rich(stream: TextIO) -> bool:
-    """True for a terminal whose user has nothing against colours and moving bars."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """True for a terminal whose user has nothing against colours."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """True for a terminal whose cursor can be moved."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def discard(stream: TextIO) -> None:

@@ -2,71 +2,32 @@
 
 from __future__ import annotations
 
-import math
+import os
 import time
-from collections import Counter
-from dataclasses import dataclass, field
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from vcache_cli.cli.output import Output, is_rich
-from vcache_cli.cli.text import clean, count, duration
+from vcache_cli.cli.output import Output, is_terminal
+from vcache_cli.cli.tally import Tally
+from vcache_cli.cli.text import clean, count
 from vcache_cli.outcome import Status
-from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Final, Self
 
     from vcache_cli.outcome import Outcome
 
-__all__ = ["PlainProgress", "Progress", "Tally", "calm_counter", "item_line", "open_progress"]
+__all__ = ["PlainProgress", "Progress", "calm_counter", "is_live", "item_line", "open_progress"]
 
 _CALM_SECONDS: Final = 5.0
-"""Between two plain lines."""
+"""Between two plain lines, at first."""
 
-_MIN_SECONDS: Final = 2.0
-"""Before a rate means anything."""
+_CALMER: Final = 20
+"""A run of this many times longer may keep a line waiting for that time."""
 
-
-@dataclass(slots=True)
-class Tally:
-    """What has happened so far."""
-
-    total: Callable[[], int | None]
-    """Items that there are; None while that is not known."""
-    started: float
-    statuses: Counter[Status] = field(default_factory=lambda: Counter(dict.fromkeys(Status, 0)))
-    """Complete from the start: another thread reads it while it is counted up."""
-    bytes_written: int = 0
-
-    def add(self, outcome: Outcome) -> None:
-        """Count one Outcome."""
-        self.statuses[outcome.status] += 1
-        self.bytes_written += outcome.bytes_written
-
-    @property
-    def done(self) -> int:
-        """Items that have an Outcome."""
-        return self.statuses.total()
-
-    def describe(self, now: float) -> str:
-        """One line for people; `now` by the clock of `started`."""
-        elapsed, total = now - self.started, self.total()
-        parts = [f"{self.done:,} of {total:,} items" if total else count(self.done, "item")]
-        rate = self.done / elapsed if elapsed >= _MIN_SECONDS else 0.0
-        if rate:
-            parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
-        hits = self.statuses[Status.PRESENT] + self.statuses[Status.COPY]
-        parts.append(count(hits, "hit"))
-        if self.statuses[Status.FAILED]:
-            parts.append(f"{self.statuses[Status.FAILED]:,} failed")
-        parts.append(f"{format_size(self.bytes_written)} written")
-        if rate and total and total > self.done:
-            left_seconds = math.ceil((total - self.done) / rate)
-            left = duration(left_seconds) if left_seconds >= 60 else f"{left_seconds} s"
-            parts.append(f"{left} left")
-        return ", ".join(parts)
+_CALMEST_SECONDS: Final = 60.0
 
 
 class Progress(Protocol):
@@ -93,13 +54,17 @@ class Progress(Protocol):
         """One line that stays."""
         ...
 
+    def note(self, text: str) -> None:
+        """One line that stays, said from within a signal handler."""
+        ...
+
 
 class PlainProgress:
-    """A line now and then, for a log.
+    """A line now and then, for a log; the longer the run, the rarer.
 
     Args:
         output: where lines go.
-        total: items that there are; None while that is not known.
+        tally: counts nothing yet; its clock is `clock`.
         every_seconds: between two lines.
         clock: seconds that only grow.
     """
@@ -107,7 +72,7 @@ class PlainProgress:
     def __init__(
         self,
         output: Output,
-        total: Callable[[], int | None],
+        tally: Tally,
         *,
         every_seconds: float = _CALM_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -115,8 +80,8 @@ class PlainProgress:
         self._output = output
         self._clock = clock
         self._every_seconds = every_seconds
-        self._tally = Tally(total, clock())
-        self._next = clock() + every_seconds
+        self._tally = tally
+        self._next = tally.started + every_seconds
 
     def __enter__(self) -> Self:
         """Nothing is shown at first."""
@@ -135,21 +100,49 @@ class PlainProgress:
         self._tally.add(outcome)
         now = self._clock()
         if now >= self._next:
-            self._next = now + self._every_seconds
-            self._output.say(self._tally.describe(now))
+            longer = min((now - self._tally.started) / _CALMER, _CALMEST_SECONDS)
+            self._next = now + max(self._every_seconds, longer)
+            self._output.say("; ".join(filter(None, self._told(now))))
+
+    def _told(self, now: float) -> tuple[str, str]:
+        return self._tally.describe(now), self._tally.slowest(now)
 
     def say(self, text: str) -> None:
         """One line."""
         self._output.complain(text)
 
+    def note(self, text: str) -> None:
+        """One line, straight to the descriptor: the stream may be in use right now."""
+        with suppress(OSError):  # a stream without a descriptor, or nobody reads it
+            os.write(self._output.stderr.fileno(), f"{clean(text)}\n".encode())
 
-def open_progress(output: Output, total: Callable[[], int | None]) -> Progress:
-    """A live bar on a terminal, calm lines elsewhere, nothing when quiet."""
-    if output.quiet or not is_rich(output.stderr):
-        return PlainProgress(output, total)
-    from vcache_cli.cli.rich_progress import RichProgress
 
-    return RichProgress(output.stderr, total)
+def is_live(output: Output) -> bool:
+    """True where lines can be drawn again: on a terminal that somebody watches."""
+    return not output.quiet and is_terminal(output.stderr) and not os.environ.get("CI")
+
+
+def open_progress(
+    output: Output,
+    total: Callable[[], int | None],
+    *,
+    lanes: Mapping[str, int],
+    clock: Callable[[], float] = time.monotonic,
+) -> Progress:
+    """Live lines on a terminal, calm ones elsewhere, nothing when quiet.
+
+    Args:
+        output: where it goes.
+        total: see `Tally`.
+        lanes: see `Tally`.
+        clock: seconds that only grow.
+    """
+    tally = Tally(total, clock(), lanes)
+    if not is_live(output):
+        return PlainProgress(output, tally, clock=clock)
+    from vcache_cli.cli.live_progress import LiveProgress
+
+    return LiveProgress(output.stderr, tally, clock=clock)
 
 
 def item_line(outcome: Outcome) -> str:

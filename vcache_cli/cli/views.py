@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli.blocks import Block, Facts, Lines, Table
@@ -14,13 +15,29 @@ if TYPE_CHECKING:
 
 __all__ = ["check_view", "plan_view", "prune_view", "verify_view", "warm_view"]
 
+_SHOWN_FAILURES: Final = 5
+
 _SHOWN_OF_A_KIND: Final = 20
 """Problems of one kind that people see."""
 
 
 def warm_view(document: Mapping[str, Any]) -> Sequence[Block]:
-    """A warm: what became of the items, how fast, where they are."""
-    return (Facts(tuple(_warm_facts(document))),)
+    """A warm: what became of the items, how fast, where they are; then what failed."""
+    return (Facts(tuple(_warm_facts(document))), Lines(tuple(_warm_failures(document))))
+
+
+def _warm_failures(document: Mapping[str, Any]) -> Iterator[str]:
+    """The kinds, then the first items: of a long run, their own lines are far up."""
+    failures = document.get("failures", ())
+    if not failures:
+        return
+    kinds = Counter(each["kind"] for each in failures).most_common()
+    yield "failed: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds)
+    for each in failures[:_SHOWN_FAILURES]:
+        yield f"  {each['source']}: {each['stage']}: {each['message']}"
+    more = document["items"]["failed"] - min(len(failures), _SHOWN_FAILURES)
+    if more > 0:
+        yield f"  and {more:,} more in {_run_file(document)}"
 
 
 def _warm_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -64,29 +81,54 @@ def _skipped(kind: str, number: int) -> str:
     return f"{number:,} {kind.replace('_', ' ')}"
 
 
-_PLAN_ITEMS: Final = {
-    "total": "items",
-    "to_do": "to do",
-    "present": "present",
-    "unsupported": "no pictures, or known to fail",
-}
-_PLAN_BYTES: Final = {
-    "to_read": "to read",
-    "to_write_estimate": "to write, about",
-    "free": "free on the disk",
-}
+_SHOWN_SKIPS: Final = 5
 
 
 def plan_view(document: Mapping[str, Any]) -> Sequence[Block]:
     """A dry run: what would be done."""
+    told = []
+    if document["items"]["to_do"]:
+        told.append("copies count as work to do: only a run tells them apart")
+    if not document["fits"]:
+        told.append("this does not fit: free some space, raise the limit, or warm a part of it")
+    return (Facts(tuple(_plan_facts(document))), Lines(tuple(told)))
+
+
+def _plan_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     items, moved = document["items"], document["bytes"]
-    facts = [(label, f"{items[name]:,}") for name, label in _PLAN_ITEMS.items()]
-    facts += [(label, format_size(moved[name])) for name, label in _PLAN_BYTES.items()]
-    facts.append(("tokens", f"{document['tokens']:,}"))
-    if "seconds_estimate" in document:
-        facts.append(("time, about", duration(document["seconds_estimate"])))
-    told = ("copies count as work to do: only a run tells them apart",) if items["to_do"] else ()
-    return (Facts(tuple(facts)), Lines(told))
+    yield "items", f"{items['total']:,}"
+    yield "already there", f"{items['present']:,}"
+    yield "to do", f"{items['to_do']:,}"
+    if items["unsupported"]:
+        yield "to skip", f"{items['unsupported']:,}"
+        yield from _skip_facts(document["skips"])
+    yield "to read", format_size(moved["to_read"])
+    yield "to write, about", f"{format_size(moved['to_write_estimate'])}, {_room(moved)}"
+    yield "tokens", f"{document['tokens']:,}"
+    if "sample" in document:
+        yield "time, about", _foretold(document["seconds_estimate"], document["sample"])
+
+
+def _skip_facts(skips: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The reasons for most of what would be skipped, each with one of its files."""
+    for skip in skips[:_SHOWN_SKIPS]:
+        yield "", f"{skip['items']:,} {skip['kind']}: {skip['message']} ({skip['source']})"
+    if len(skips) > _SHOWN_SKIPS:
+        yield "", f"and {count(len(skips) - _SHOWN_SKIPS, 'other reason')}"
+
+
+def _room(moved: Mapping[str, int]) -> str:
+    free = f"{format_size(moved['free'])} free"
+    if moved["room"] >= moved["free"]:
+        return free
+    return f"{free}, room for {format_size(moved['room'])}"
+
+
+def _foretold(seconds: float, sample: Mapping[str, Any]) -> str:
+    told = f"{count(sample['items'], 'item')} tried in {duration(sample['seconds'])}"
+    if sample["left_out"]:
+        told += f"; without {count(sample['left_out'], 'large file')}"
+    return f"{duration(seconds)} ({told})"
 
 
 def check_view(document: Mapping[str, Any]) -> Sequence[Block]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli.corpus import count_ahead
@@ -11,8 +12,9 @@ from vcache_cli.cli.errors import Problem, explain, worst
 from vcache_cli.cli.events import Events, open_events
 from vcache_cli.cli.interrupts import Interrupts
 from vcache_cli.cli.manifest import Manifest, open_manifest
-from vcache_cli.cli.output import Output, is_rich
-from vcache_cli.cli.progress import Progress, item_line, open_progress
+from vcache_cli.cli.next_steps import next_steps
+from vcache_cli.cli.output import WORDS, Output
+from vcache_cli.cli.progress import Progress, is_live, item_line, open_progress
 from vcache_cli.cli.text import count
 from vcache_cli.errors import AccessError, StoreFullError, VcacheError
 from vcache_cli.items import Kind
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble import WarmRun
     from vcache_cli.cli.requests import Request
 
-__all__ = ["run_warm"]
+__all__ = ["Ended", "run_warm"]
 
 _ENDS_THE_RUN: Final = frozenset({StoreFullError.kind, AccessError.kind})
 """Kinds of failures that the error at the end tells once for all items in flight."""
@@ -37,10 +39,22 @@ _SHOWN_OF_A_KIND: Final = 3
 """Warnings of one kind shown one by one: a corpus of icons would bury everything else."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended."""
+
+    document: Mapping[str, Any]
+    """``vcache.warm/1``."""
+    problem: Problem | None
+    """What is wrong; None where nothing is."""
+    steps: tuple[str, ...]
+    """What to do next."""
+
+
 def run_warm(
     wanted: Request, output: Output, *, events: str | None, manifest: str | None = None
-) -> tuple[Mapping[str, Any], Problem | None]:
-    """Run it to its end, or to the point where it must stop; the document, and what is wrong.
+) -> Ended:
+    """Run it to its end, or to the point where it must stop.
 
     Raises:
         VcacheError, KeyboardInterrupt: it ended before the first item had an Outcome.
@@ -53,10 +67,10 @@ def run_warm(
         open_warm(
             wanted.corpus, store=wanted.store, model=wanted.model, options=wanted.options
         ) as run,
-        Interrupts(run.stop) as interrupts,
     ):
-        total = count_ahead(wanted.corpus, walk=is_rich(output.stderr) and not output.quiet)
-        with open_progress(output, total) as progress:
+        total = count_ahead(wanted.corpus, walk=is_live(output))
+        progress = open_progress(output, total, lanes=run.lanes)
+        with Interrupts(run.stop, progress.note) as interrupts, progress:
             watcher = Watcher(log, progress, output, keys)
             error = _follow(run, watcher)
             watcher.tell_rest()
@@ -67,10 +81,10 @@ def run_warm(
     fields = summary.as_json()
     for reason, number in watcher.videos.items():
         output.say(f"{count(number, 'video')} skipped: {reason}")
-    if summary.note and not output.quiet:
-        output.say(summary.note)
     document = envelope("warm", fields, store=wanted.store)
-    return document, _worst(explain(error) if error else None, _failed(fields))
+    problem = _worst(explain(error) if error else None, _failed(fields))
+    code = problem.code if problem else 0
+    return Ended(document, problem, tuple(next_steps(document, code, WORDS.get(), summary.note)))
 
 
 class Watcher:
@@ -157,8 +171,8 @@ def _failed(fields: Mapping[str, Any]) -> Problem | None:
         3,
         "items_failed",
         f"{failed:,} of {count(total, 'item')} failed",
-        "mend or leave out what failed, and run it again; what did not change is tried"
-        " again only with --retry-errors",
+        "mend or leave out what failed; what did not change is tried again only with"
+        " --retry-errors",
     )
 
 

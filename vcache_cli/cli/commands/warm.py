@@ -76,8 +76,11 @@ def warm(
     wanted = request(asked)
     if dry_run:
         return _plan(wanted, output)
-    document, problem = run_warm(wanted, output, events=events, manifest=manifest)
-    return output.finish(document, warm_view, problem=problem)
+    ended = run_warm(wanted, output, events=events, manifest=manifest)
+    code = output.finish(ended.document, warm_view, problem=ended.problem)
+    for step in ended.steps:
+        output.say(f"next: {step}")
+    return code
 
 
 def _plan(wanted: Request, output: Output) -> int:
