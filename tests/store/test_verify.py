@@ -18,6 +18,7 @@ from vcache_cli.store.locks import gc_lock
 from vcache_cli.store.meta import StoreRoot
 from vcache_cli.store.presence import Presence
 from vcache_cli.store.prune import PruneScope, plan_prune
+from vcache_cli.store.reader import EntryReader
 from vcache_cli.store.scan import scan_store
 from vcache_cli.store.stats import store_stats
 from vcache_cli.store.verify import VerifyOptions, VerifyReport, verify_store
@@ -200,7 +201,7 @@ def test_the_reference_reader_has_a_second_opinion(
         def read(self) -> bytes:
             return data
 
-    monkeypatch.setattr("vcache_cli.store.verify_entry.open", lambda *_: Opened(), raising=False)
+    monkeypatch.setattr("vcache_cli.store.second_opinion.open", lambda *_: Opened(), raising=False)
     (problem,) = verify_store(root).problems
     assert problem.actual == "safetensors finds other bytes in features"
     data = data[:-1]
@@ -229,7 +230,7 @@ def test_what_cannot_be_read_is_damage_but_stays_where_it_is(
     def refuse(*_: object) -> object:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr("vcache_cli.store.verify_entry.read_file", refuse)
+    monkeypatch.setattr(EntryReader, "read", refuse)
     report = verify_store(root, REPAIR)
     assert [problem.kind for problem in report.damage_left] == ["io_error"] * 2
     assert all(path.exists() for path in paths)
@@ -243,7 +244,7 @@ def test_a_file_that_vanishes_meanwhile_is_no_problem(
     def vanish(*_: object) -> object:
         raise FileNotFoundError(errno.ENOENT, "gone")
 
-    monkeypatch.setattr("vcache_cli.store.verify_entry.read_file", vanish)
+    monkeypatch.setattr(EntryReader, "read", vanish)
     report = verify_store(root)
     assert (report.checked, report.problems, report.complete) == (0, (), True)
 

@@ -25,7 +25,7 @@ from vcache_cli.store.verify_beside import (
     server_problems,
     strangers,
 )
-from vcache_cli.store.verify_entry import Checked, Level, Problem, check_entry
+from vcache_cli.store.verify_entry import Checked, EntryChecker, Level, Problem
 from vcache_cli.store.verify_report import VerifyOptions, VerifyReport
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class _Verify:
 
     def __init__(self, root: StoreRoot, options: VerifyOptions, index: Index, now: float) -> None:
         self._root, self._options, self._index, self._now = root, options, index, now
+        self._checker = EntryChecker(root, options.level)
         index.refresh()
         self._scan = scan_store(root)
         self._known = known_files(index)
@@ -163,7 +164,7 @@ class _Verify:
     def _check(self, file: FileFacts) -> Checked:
         size, inode = self._known.get(file.key or "", (None, None))
         known = size if inode == file.inode else None
-        checked = check_entry(self._root, file, self._options.level, known)
+        checked = self._checker.check(file, known)
         again = self._options.recompute
         if again is None or not checked.is_ok:
             return checked

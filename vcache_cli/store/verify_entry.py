@@ -12,8 +12,9 @@ from vcache_cli.errors import InvalidEntryError
 from vcache_cli.items import display_path
 from vcache_cli.store.files import OsFiles
 from vcache_cli.store.quarantine import is_still
-from vcache_cli.store.reader import read_file, read_header
+from vcache_cli.store.reader import EntryReader, read_header
 from vcache_cli.store.rows import VANISHED
+from vcache_cli.store.second_opinion import SecondOpinion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from vcache_cli.store.meta import StoreRoot
     from vcache_cli.store.rows import FileFacts
 
-__all__ = ["DAMAGE", "Checked", "Level", "Problem", "check_entry", "problem_of"]
+__all__ = ["DAMAGE", "Checked", "EntryChecker", "Level", "Problem", "problem_of"]
 
 Level = Literal["stat", "header", "data", "recompute"]
 
@@ -115,36 +116,62 @@ class Checked:
         return not self.vanished and not any(problem.is_damage for problem in self.problems)
 
 
-def check_entry(
-    root: StoreRoot, facts: FileFacts, level: Level, known_bytes: int | None
-) -> Checked:
-    """What is wrong with the entry's file. Any thread.
+class EntryChecker:
+    """Looks for what is wrong with the files of entries. Any thread.
 
     Args:
         root: the store.
-        facts: the file as the scan saw it.
         level: ``stat`` opens nothing; ``header`` checks the header; ``data`` reads everything,
             compares the checksum and asks the safetensors library for a second opinion.
-        known_bytes: the size that the index knows of the very same file; published files never
-            change in place.
     """
-    noted = _stat_problems(root, facts)
-    if level == "stat":
-        if known_bytes not in {None, facts.size_bytes}:
-            noted += (problem_of(facts, "size", str(known_bytes), str(facts.size_bytes)),)
-        return Checked(facts, noted, has_checksum=True)
-    check = _check_header if level == "header" else _check_data
-    try:
-        checked = _tried_twice(lambda: check(root, facts))
-    except InvalidEntryError as error:
-        checked = Checked(facts, (problem_of(facts, error.finding, None, error.message),))
-    except OSError as error:
-        if error.errno in VANISHED:
+
+    def __init__(self, root: StoreRoot, level: Level) -> None:
+        self._root, self._level = root, level
+        self._reader = EntryReader(OsFiles(), root.layout)
+        self._opinion = SecondOpinion()
+
+    def check(self, facts: FileFacts, known_bytes: int | None) -> Checked:
+        """What is wrong with one file.
+
+        Args:
+            facts: the file as the scan saw it.
+            known_bytes: the size that the index knows of the very same file; published files
+                never change in place.
+        """
+        noted = _stat_problems(self._root, facts)
+        if self._level == "stat":
+            if known_bytes not in {None, facts.size_bytes}:
+                noted += (problem_of(facts, "size", str(known_bytes), str(facts.size_bytes)),)
+            return Checked(facts, noted, has_checksum=True)
+        look = self._look_at_header if self._level == "header" else self._look_at_data
+        try:
+            checked = _tried_twice(lambda: look(facts))
+        except InvalidEntryError as error:
+            checked = Checked(facts, (problem_of(facts, error.finding, None, error.message),))
+        except OSError as error:
+            if error.errno in VANISHED:
+                return Checked(facts, vanished=True)
+            checked = Checked(facts, (problem_of(facts, "io_error", None, error.strerror),))
+        if checked.problems and not is_still(self._root, facts):
             return Checked(facts, vanished=True)
-        checked = Checked(facts, (problem_of(facts, "io_error", None, error.strerror),))
-    if checked.problems and not is_still(root, facts):
-        return Checked(facts, vanished=True)
-    return replace(checked, problems=(*noted, *checked.problems))
+        return replace(checked, problems=(*noted, *checked.problems))
+
+    def _look_at_header(self, facts: FileFacts) -> Checked:
+        found = read_header(f"{self._root.path}/{facts.path}", facts.path, self._root.layout)
+        dtypes = {spec.name: spec.dtype for spec in found.header.tensors}
+        problems = _dtype_problems(facts, found.entry, dtypes)
+        summed = _has_checksum(self._root, found.entry)
+        return Checked(facts, problems, found.header.data_start, summed)
+
+    def _look_at_data(self, facts: FileFacts) -> Checked:
+        path = os.path.join(self._root.path, facts.path)
+        entry = self._reader.read(path, facts.path)
+        dtypes = {name: tensor.dtype for name, tensor in entry.tensors.items()}
+        problems = _dtype_problems(facts, entry, dtypes)
+        difference = self._opinion.difference(path, entry)
+        if difference:
+            problems += (problem_of(facts, "header", "as safetensors reads it", difference),)
+        return Checked(facts, problems, facts.size_bytes, _has_checksum(self._root, entry))
 
 
 def _tried_twice(check: Callable[[], Checked]) -> Checked:
@@ -171,25 +198,6 @@ def _stat_problems(root: StoreRoot, facts: FileFacts) -> tuple[Problem, ...]:
     return (problem_of(facts, "mode", expected, f"{stat.S_IMODE(facts.mode):04o}"),)
 
 
-def _check_header(root: StoreRoot, facts: FileFacts) -> Checked:
-    found = read_header(f"{root.path}/{facts.path}", facts.path, root.layout)
-    dtypes = {spec.name: spec.dtype for spec in found.header.tensors}
-    problems = _dtype_problems(facts, found.entry, dtypes)
-    summed = _has_checksum(root, found.entry)
-    return Checked(facts, problems, found.header.data_start, summed)
-
-
-def _check_data(root: StoreRoot, facts: FileFacts) -> Checked:
-    path = os.path.join(root.path, facts.path)
-    entry = read_file(OsFiles(), path, facts.path, root.layout)
-    dtypes = {name: tensor.dtype for name, tensor in entry.tensors.items()}
-    problems = _dtype_problems(facts, entry, dtypes)
-    difference = _second_opinion(path, entry)
-    if difference:
-        problems += (problem_of(facts, "header", "as safetensors reads it", difference),)
-    return Checked(facts, problems, facts.size_bytes, _has_checksum(root, entry))
-
-
 def _has_checksum(root: StoreRoot, entry: Entry) -> bool:
     return root.layout.checksum_field in entry.metadata
 
@@ -205,25 +213,3 @@ def _dtype_problems(
         for name, dtype in dtypes.items()
         if stored in _FLOATS and dtype in _FLOATS and dtype != stored
     )
-
-
-def _second_opinion(path: str, entry: Entry) -> str | None:
-    """How the format's reference reader differs from ours; None where it does not."""
-    from safetensors import SafetensorError, deserialize
-
-    with open(path, "rb") as file:
-        data = file.read()
-    try:
-        tensors = dict(deserialize(data))  # type: ignore[no-untyped-call]
-    except SafetensorError as error:
-        return f"safetensors refuses it: {error}"
-    parts = entry.parts
-    if tensors.keys() != parts.keys():
-        return f"safetensors finds the tensors {sorted(tensors)}"
-    for name, ours in parts.items():
-        theirs = tensors[name]
-        if (ours.dtype, list(ours.shape)) != (theirs["dtype"], theirs["shape"]):
-            return f"safetensors finds {name} {theirs['dtype']}{theirs['shape']}"
-        if memoryview(ours.data) != memoryview(theirs["data"]):
-            return f"safetensors finds other bytes in {name}"
-    return None
