@@ -89,11 +89,29 @@ def _soak(ground: Ground) -> Results:
 
 
 def _play(role: str, number: int, ground: Ground) -> dict[str, Any]:
+    """What a role counted, and the most memory that it and the largest of its commands took."""
     counts = ROLES[role](ground, number)
-    for who, name in ((resource.RUSAGE_SELF, "own"), (resource.RUSAGE_CHILDREN, "commands")):
-        peak = resource.getrusage(who).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        counts[f"peak_mib_{name}"] = round(peak / 2**20, 1)
-    return counts
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    scale = 1 if sys.platform == "darwin" else 1024
+    own = _peak_bytes() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+    return {
+        **counts,
+        "peak_mib": round(own / 2**20, 1),
+        "peak_mib_commands": round(peak * scale / 2**20, 1),
+    }
+
+
+def _peak_bytes() -> int:
+    """Of this process since it began as such; 0 where the system does not tell.
+
+    `getrusage` counts what it had in common with its parent.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    found = [line.split()[1] for line in lines if line.startswith("VmHWM")]
+    return 1024 * int(found[0]) if found else 0
 
 
 def _lasting(ground: Ground, minutes: float) -> Ground:
