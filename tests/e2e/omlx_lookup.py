@@ -76,18 +76,20 @@ def image_hash(images: list[Image.Image]) -> str:
     return sha256.hexdigest()
 
 
-def patch_grid(image: Image.Image, *, least: int, most: int) -> tuple[int, int, int]:
-    """Qwen's patches of 14 pixels, merged two by two, between `least` and `most` pixels."""
-    width, height = image.size
-    high, wide = round(height / 28) * 28, round(width / 28) * 28
+def patch_grid(
+    image: Image.Image, *, least: int, most: int, patch: int = 14
+) -> tuple[int, int, int]:
+    """Qwen's patches, merged two by two, of an image between `least` and `most` pixels."""
+    (width, height), unit = image.size, 2 * patch
+    high, wide = round(height / unit) * unit, round(width / unit) * unit
     if high * wide > most:
         beta = math.sqrt(height * width / most)
-        high = max(28, math.floor(height / beta / 28) * 28)
-        wide = max(28, math.floor(width / beta / 28) * 28)
+        high = max(unit, math.floor(height / beta / unit) * unit)
+        wide = max(unit, math.floor(width / beta / unit) * unit)
     elif high * wide < least:
         beta = math.sqrt(least / (height * width))
-        high, wide = (math.ceil(side * beta / 28) * 28 for side in (height, width))
-    return 1, high // 14, wide // 14
+        high, wide = (math.ceil(side * beta / unit) * unit for side in (height, width))
+    return 1, high // patch, wide // patch
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,8 @@ class Engine:
     least: int
     most: int
     max_side: int = MAX_SIDE
+    patch: int = 14
+    """Side of the model's patches, pixels."""
 
     def __post_init__(self) -> None:
         self.server = Server(self.root)
@@ -119,7 +123,8 @@ class Engine:
 
     def answer(self, images: list[Image.Image]) -> Answer:
         """The same of pictures that are decoded."""
-        grids = [patch_grid(image, least=self.least, most=self.most) for image in images]
+        limits = {"least": self.least, "most": self.most, "patch": self.patch}
+        grids = [patch_grid(image, **limits) for image in images]
         wanted = sum(t * h * w // 4 for t, h, w in grids)
         found = [self._features(image_hash([image])) for image in images]
         entries = [each for each in found if each is not None]

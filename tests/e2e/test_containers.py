@@ -10,11 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from samples.make_tiny_qwen import make_checkpoint
+from tests.cli.running import Vcache, running
 from tests.e2e.command import HOUR_SECONDS, aged, entries, keys, vcache
 from tests.e2e.omlx_lookup import Engine
 from tests.e2e.test_omlx_warm import LEAST, MOST, tiny_model
+from tests.media.clips import made_clip
 from tests.media.containers import (
     chat,
+    clip_uri,
+    filmed_chat,
+    filmed_messages,
+    filmed_responses,
     log,
     make_parquet,
     make_tar,
@@ -113,6 +120,62 @@ def test_every_form_of_a_corpus_gives_the_same_keys_and_is_present_the_second_ti
     assert second.items["present"] == len(members)
     assert second.document["bytes"] == {"read": 0, "written": 0}
     assert second.document["seconds"]["decode"] == 0
+
+
+def filmed_logs(folder: Path, clips: dict[str, bytes], picture: bytes) -> dict[str, Path]:
+    """Requests of a clip, and of a picture beside it, in each form."""
+    (folder / "files").mkdir(parents=True)
+    for name, data in clips.items():
+        (folder / "files" / name).write_bytes(data)
+    (folder / "files" / "p.png").write_bytes(picture)
+    made: dict[str, list[object]] = {
+        "chat": [filmed_chat(clip_uri(each), uri(picture)) for each in clips.values()],
+        "responses": [filmed_responses(clip_uri(each), uri(picture)) for each in clips.values()],
+        "messages": [filmed_messages(each, picture) for each in clips.values()],
+        "files/log": [filmed_chat(name, "p.png") for name in clips],
+    }
+    return {name: log(folder / f"{name}.jsonl", lines) for name, lines in made.items()}
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Vcache:
+    """The command in this process: here many runs of it are compared."""
+    monkeypatch.setenv("VCACHE_ISOLATION", "thread")
+    return running(capsys)
+
+
+def test_clips_of_logs_have_the_keys_of_files_and_are_present_the_second_time(
+    tmp_path: Path, members: dict[str, bytes], here: Vcache
+) -> None:
+    model = make_checkpoint(tmp_path / "model", family="qwen3_vl")
+    clips = {"a.mp4": made_clip(12), "b.mkv": made_clip(9, "matroska", first=50)}
+    picture = next(data for name, data in members.items() if name.endswith(".png"))
+    logs = filmed_logs(tmp_path / "logs", clips, picture)
+    sources = {**logs, "tar": make_tar(tmp_path / "c.tar", {**clips, "p.png": picture})}
+    aged(tmp_path)
+    words = ("-m", model, "--stage", "pixels", "--json")
+    folder = ("warm", tmp_path / "logs" / "files", *words, "-s", tmp_path / "files")
+    assert here(*folder).document["items"]["stored"] == 3
+    for form, source in sources.items():
+        store = tmp_path / "stores" / form
+        first = here("warm", source, *words, "-s", store)
+        assert first.code == 0, first.err
+        assert set(entries(store)) == set(entries(tmp_path / "files")), form
+        second = here("warm", source, *words, "-s", store)
+        items = second.document["items"]
+        assert items["present"] == items["total"], form
+        assert second.document["bytes"] == {"read": 0, "written": 0}
+
+
+def test_clips_of_a_log_are_skipped_where_the_model_takes_none(
+    tmp_path: Path, members: dict[str, bytes], tiny_siglip: Path, here: Vcache
+) -> None:
+    data = next(iter(members.values()))
+    path = log(tmp_path / "l.jsonl", [filmed_chat(clip_uri(made_clip(3)), uri(data))])
+    run = here("warm", path, "-m", tiny_siglip, "-s", tmp_path / "s", "--json")
+    assert run.code == 0
+    assert run.document["skips"] == {"video": 1}
+    assert run.document["items"]["stored"] == 1
 
 
 def test_damage_is_one_failure_after_what_came_before(

@@ -6,19 +6,34 @@ import base64
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.media.containers import chat, log, messages, responses, uri
+from tests.media.containers import (
+    chat,
+    clip_uri,
+    filmed_chat,
+    filmed_messages,
+    filmed_responses,
+    log,
+    messages,
+    responses,
+    uri,
+)
 from vcache_cli.errors import MediaError, ReadError, UsageError
 from vcache_cli.items import FileStat, Group, MediaItem, WarmItem
 from vcache_cli.media import GroupFile, LogRules, logs, read_if, read_item, sources
+from vcache_cli.media.clip_source import open_source
 from vcache_cli.media.fetch import UrlPart
+from vcache_cli.pipeline.clips import ClipReader
 
 ONE, TWO, THREE = (b"\x89PNG picture " + bytes([n]) * (100 + n) for n in (1, 2, 255))
+CLIP = b"\0\0\0\x18ftypisom" + bytes(range(200))
 ALSO = LogRules(groups="also")
 
 
@@ -259,3 +274,81 @@ def test_a_data_uri_may_be_spelled_with_parameters(tmp_path: Path) -> None:
     text = base64.b64encode(ONE).decode()
     urls = [f"data:image/png;charset=utf-8;base64,{text}", f"DATA:;BASE64,{text[:40]}\n{text[40:]}"]
     assert contents(given_by(log(tmp_path / "l.jsonl", [chat(*urls)]))) == [ONE, ONE]
+
+
+FILMED: dict[str, object] = {
+    "chat": filmed_chat(clip_uri(CLIP), uri(ONE), uri(TWO)),
+    "responses": filmed_responses(clip_uri(CLIP), uri(ONE), uri(TWO)),
+    "messages": filmed_messages(CLIP, ONE, TWO),
+    "chat with a text for a URL": {
+        "messages": [{"content": [{"type": "image", "image": uri(ONE)},
+                                  {"type": "image", "url": uri(TWO)},
+                                  {"type": "video_url", "video_url": clip_uri(CLIP)}]}]
+    },
+    "input_video under its own name": {
+        "input": [*responses(uri(ONE), uri(TWO))["input"],
+                  {"content": [{"type": "input_video", "input_video": {"url": clip_uri(CLIP)}}]}]
+    },
+    "of a template": {
+        "messages": [*chat(uri(ONE), uri(TWO))["messages"],
+                     {"content": [{"type": "video", "video": clip_uri(CLIP)}]}]
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", sorted(FILMED))
+def test_a_video_is_an_item_and_of_no_group(tmp_path: Path, form: str) -> None:
+    path = log(tmp_path / "l.jsonl", [FILMED[form]])
+    found = given_by(path)
+    assert contents(found) == [ONE, TWO, CLIP]
+    assert pictures(found)[2].source == f"{path}::line 1 video 3"
+    (group,) = [each for each in found if isinstance(each, Group)]
+    assert list(group.items) == pictures(found)[:2]
+    only = list(GroupFile(str(path)).items())
+    assert [type(each) for each in only] == [Group]
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("https://example.com/a.mp4", "http_not_allowed"),
+        ("/etc/passwd", "outside_root"),
+        ("", "no_data"),
+        ("data:video/mp4,plain", "unsupported_url"),
+    ],
+)
+def test_what_a_log_may_not_name_as_a_video_is_told_and_breaks_no_group(
+    tmp_path: Path, url: str, kind: str
+) -> None:
+    found = given_by(log(tmp_path / "l.jsonl", [filmed_chat(url, uri(ONE), uri(TWO))]))
+    assert kinds(found) == [kind]
+    assert any(isinstance(each, Group) for each in found)
+
+
+def test_a_request_of_a_video_alone_is_no_group(tmp_path: Path) -> None:
+    path = log(tmp_path / "l.jsonl", [filmed_chat(clip_uri(CLIP))])
+    assert contents(given_by(path)) == [CLIP]
+    assert kinds(list(GroupFile(str(path)).items())) == ["no_images"]
+
+
+def test_a_video_by_http_is_bounded_and_fetched_under_the_same_rules(tmp_path: Path) -> None:
+    path = log(tmp_path / "l.jsonl", [filmed_chat("https://example.com/a.mp4")])
+    (item,) = pictures(given_by(path, LogRules(allow_http=True)))
+    assert item.part == UrlPart("line 1 video 1", "https://example.com/a.mp4")
+    path = log(tmp_path / "l.jsonl", [filmed_chat("http://169.254.169.254/a.mp4")])
+    (item,) = pictures(given_by(path, LogRules(allow_http=True)))
+    with pytest.raises(ReadError, match="no public address"), open_source(item, max_bytes=99):
+        pass
+
+
+def _no_decoder() -> NoReturn:
+    raise AssertionError("nothing is decoded here")
+
+
+def test_a_video_in_a_container_is_bounded(tmp_path: Path) -> None:
+    (item,) = pictures(given_by(log(tmp_path / "l.jsonl", [filmed_chat(clip_uri(CLIP))])))
+    reader = ClipReader(_no_decoder, max_file_bytes=1 << 30, max_part_bytes=len(CLIP) - 1)
+    with pytest.raises(ReadError, match=f"the limit of {len(CLIP) - 1}"), reader.opened(item):
+        pass
+    with replace(reader, max_part_bytes=len(CLIP)).opened(item) as clip:
+        assert clip.size_bytes == len(CLIP)

@@ -27,6 +27,7 @@ RULES = (
     sampling.INTERNVL,
     sampling.MLX_VLM,
     sampling.MLX_VLM_STILLS,
+    sampling.OMLX_STILLS,
     sampling.QWEN2_VL,
     sampling.QWEN3_VL,
     sampling.QWEN_VL_UTILS,
@@ -79,3 +80,12 @@ def test_a_rate_and_a_count_exclude_each_other() -> None:
     settings = {**BASE, "rule": sampling.QWEN3_VL, "num_frames": 8}
     with pytest.raises(EncodeError, match="only one"):
         sampling.sample_frames(settings, facts(90, 30.0))
+
+
+@given(length=st.integers(1, 100_000), most=st.integers(1, 64))
+def test_omlx_takes_so_many_frames_evenly_both_ends_included(length: int, most: int) -> None:
+    settings = {"rule": sampling.OMLX_STILLS, "stills": most}
+    indices = sampling.sample_frames(settings, facts(length, 0.0))
+    count = min(length, most)
+    last = max(count - 1, 1)
+    assert list(indices) == [round(at * (length - 1) / last) for at in range(count)]

@@ -143,7 +143,8 @@ class _Log:
             told = "not JSON" if not_json else str(error)
             yield self._told(f"line {number}", "log_line", told)
             return
-        if not named:
+        only = self.rules.groups == "only"
+        if not named or (only and all(each.is_video for each in named)):
             silent = Trouble("no_images", "a request without pictures", skipped=True, warns=False)
             yield MediaItem(self.path, self.stat, part=Place(f"line {number}"), trouble=silent)
             return
@@ -151,12 +152,11 @@ class _Log:
             self._item(f"line {number} {_kind(each)} {order}", each, offset, line or b"")
             for order, each in enumerate(named, 1)
         ]
-        only = self.rules.groups == "only"
         yield from (each for each in found if each.trouble or not only)
         pairs = zip(found, named, strict=True)
         pictures = tuple(item for item, each in pairs if not each.is_video)
         wanted = only or (self.rules.groups == "also" and len(pictures) > 1)
-        if pictures and wanted and not any(each.trouble for each in pictures):
+        if wanted and not any(each.trouble for each in pictures):
             yield Group(pictures)
 
     def _told(self, name: str, kind: str, message: str) -> MediaItem:

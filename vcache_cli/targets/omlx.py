@@ -15,6 +15,8 @@ from vcache_cli.targets.values import stored, together
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from vcache_cli.checkpoint import Checkpoint
     from vcache_cli.items import Features, Pixels
     from vcache_cli.protocols import Evidence, KeyFrom, Unit
@@ -141,7 +143,7 @@ class OmlxTarget:
             EncodeError: see `tensors`; or pictures of one request that do not fit together.
         """
         dtype = recipe.encoder.stored_dtype if recipe.encoder else None
-        arrays = [value.tensors["features"] for value in values]
+        arrays = [_rows(value) for value in values]
         if recipe.family in MIXED_FAMILIES:
             joined = together([array.reshape(-1, array.shape[-1]) for array in arrays])[None]
         elif recipe.family in FLAT_FAMILIES:
@@ -149,6 +151,12 @@ class OmlxTarget:
         else:
             joined = together([array if array.ndim == 3 else array[None] for array in arrays])
         return {"feature": stored("feature", joined, dtype)}
+
+
+def _rows(value: Pixels | Features) -> NDArray[Any]:
+    """Features of a picture as one array: some models give a list of its parts."""
+    parts = [each for name, each in value.tensors.items() if name.startswith("features.")]
+    return together(parts) if parts else value.tensors["features"]
 
 
 def _check_name(name: str) -> None:
