@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, Known, look_up, open_known
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.stores import open_root, refuse_other_target
 from vcache_cli.assemble.targets import store_options
+from vcache_cli.assemble.trial import Sample, Trial, try_items
 from vcache_cli.errors import NotAStoreError
 from vcache_cli.items import Features
-from vcache_cli.outcome import Foreseen, Outcome, Status
+from vcache_cli.outcome import Failure, Foreseen, Outcome, Status
 from vcache_cli.pipeline import NOT_STORED
+from vcache_cli.protocols import Bounded
 from vcache_cli.store.create import refuse_others
+from vcache_cli.store.index import Index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +27,26 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.protocols import Source
 
-__all__ = ["WarmPlan", "plan_warm"]
+__all__ = ["Skip", "WarmPlan", "plan_warm", "room"]
 
 _HEADER_BYTES: Final = 1_600
 """Of a typical entry: recipe, versions, digests."""
+_MAX_REASONS: Final = 20
+
+
+@dataclass(slots=True)
+class Skip:
+    """One reason for which items would be skipped or fail."""
+
+    message: str
+    """Of the first of them."""
+    source: str
+    """Printable name of the first of them."""
+    items: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of an element of `skips`, its kind aside."""
+        return {"items": self.items, "message": self.message, "source": self.source}
 
 
 @dataclass(slots=True)
@@ -39,6 +58,8 @@ class WarmPlan:
     bytes_of: Callable[[Foreseen], int]
     """Of the entry that an item becomes, about."""
     bytes_free: int
+    bytes_room: int = 0
+    """What a warm may write: the free space that is not to be left, or less by a limit."""
     total: int = 0
     to_do: int = 0
     present: int = 0
@@ -48,6 +69,12 @@ class WarmPlan:
     bytes_to_write: int = 0
     tokens: int = 0
     """Of what is to be done, as the language model will see it."""
+    skips: dict[str, Skip] = field(default_factory=dict)
+    """Why items would be skipped or fail, by kind."""
+    sample: Sample = field(default_factory=Sample)
+    """Some of what is to be done."""
+    trial: Trial | None = None
+    """How long some of it took."""
 
     def add(self, outcome: Outcome) -> None:
         """Count one looked-up item."""
@@ -56,12 +83,29 @@ class WarmPlan:
             self.present += 1
         elif outcome.failure and outcome.failure.kind == NOT_STORED.kind:
             self.to_do += 1
+            self.sample.add(outcome.item)
             self.bytes_to_read += sum(file.size_bytes for file in outcome.item.files)
             if outcome.foreseen:
                 self.tokens += outcome.foreseen.num_tokens
                 self.bytes_to_write += self.bytes_of(outcome.foreseen)
         else:
             self.unsupported += 1
+            if outcome.failure:
+                self._skip(outcome.item.source, outcome.failure)
+
+    def _skip(self, source: str, failure: Failure) -> None:
+        found = self.skips.setdefault(failure.kind, Skip(failure.message, source))
+        found.items += 1
+
+    @property
+    def fits(self) -> bool:
+        """False where there is too little room for what is to be written."""
+        return self.bytes_to_write <= self.bytes_room
+
+    @property
+    def seconds_estimate(self) -> float | None:
+        """Of the work to do, about; None where nothing was tried."""
+        return self.trial.seconds_for(self.sample.seen) if self.trial else None
 
     def as_json(self) -> dict[str, Any]:
         """The fields of ``vcache.plan/1``."""
@@ -77,15 +121,31 @@ class WarmPlan:
                 "to_read": self.bytes_to_read,
                 "to_write_estimate": self.bytes_to_write,
                 "free": self.bytes_free,
+                "room": max(0, self.bytes_room),
             },
+            "fits": self.fits,
             "tokens": self.tokens,
+            "skips": self._skips(),
+            "seconds_estimate": self.seconds_estimate,
+            "sample": self._sample(),
         }
+
+    def _skips(self) -> list[dict[str, Any]]:
+        ordered = sorted(self.skips.items(), key=lambda each: (-each[1].items, each[0]))
+        return [{"kind": kind, **each.as_json()} for kind, each in ordered[:_MAX_REASONS]]
+
+    def _sample(self) -> dict[str, Any] | None:
+        if self.trial is None:
+            return None
+        return {**self.trial.as_json(), "left_out": self.sample.left_out}
 
 
 def plan_warm(source: Source, *, store: Path, model: str, options: WarmOptions) -> WarmPlan:
     """What `open_warm` would do with the same arguments. Copies count as work to do.
 
     Sizes are told by the pictures' headers: where the key needs no pixels, nothing is decoded.
+    Then some of the work is done, for a few seconds and without its result, for an estimate of
+    the time. Nothing is written.
 
     Raises:
         ModelError, UsageError: see `open_warm`.
@@ -93,11 +153,34 @@ def plan_warm(source: Source, *, store: Path, model: str, options: WarmOptions) 
         RefusedError: there is one of another model.
     """
     loaded = load_recipe(model, options)
-    plan = WarmPlan(loaded.describe(), _entry_bytes(loaded), _free_bytes(store))
+    free_bytes = _free_bytes(store)
+    plan = WarmPlan(loaded.describe(), _entry_bytes(loaded), free_bytes)
     with ExitStack() as held:
-        for outcome in look_up(source, loaded, options, _known(store, loaded, held)):
+        known = _known(store, loaded, held)
+        used_bytes = _used_bytes(known)
+        plan.bytes_room = room(loaded, options, free_bytes=free_bytes, used_bytes=used_bytes)
+        for outcome in look_up(source, loaded, options, known):
             plan.add(outcome)
+    plan.trial = try_items(plan.sample.items, loaded, options)
     return plan
+
+
+def room(loaded: LoadedRecipe, options: WarmOptions, *, free_bytes: int, used_bytes: int) -> int:
+    """Bytes that a warm may write: what is free but for `min_free`, or up to the store's limit."""
+    limits = [options.max_size_bytes]
+    if isinstance(loaded.target, Bounded):
+        limits.append(loaded.target.max_store_bytes)
+    rooms = [limit - used_bytes for limit in limits if limit is not None]
+    return min([free_bytes - (options.min_free_bytes or 0), *rooms])
+
+
+def _used_bytes(known: Known) -> int:
+    """Of the store's entries."""
+    memo = known[0]
+    if not isinstance(memo, Index):
+        return 0
+    memo.refresh()
+    return memo.totals().logical_bytes
 
 
 def _known(store: Path, loaded: LoadedRecipe, held: ExitStack) -> Known:

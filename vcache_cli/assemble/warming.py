@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from vcache_cli.assemble.batching import batch_size_of, concurrency_of
 from vcache_cli.assemble.current import where_current
-from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers, worker_count
+from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.space import PruningWriter, refuse_pruning
 from vcache_cli.assemble.stores import create_root, open_budget
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["WarmRun", "WarmSummary", "open_warm"]
 
 _WRITER_THREADS: Final = 4
-_BATCH_ON_CPU: Final = 8
-_BATCH_ON_ACCELERATOR: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +160,6 @@ class WarmRun:
         self._stopped = True
         self._pass.stop()
 
-    @property
-    def lanes(self) -> dict[str, int]:
-        """How many items at once are in each part of the run: prepare, encode, write."""
-        lanes = {"prepare": worker_count(self._options), "write": _WRITER_THREADS}
-        encoder = self._loaded.encoder
-        return {**lanes, "encode": encoder.concurrency} if encoder else lanes
-
     def summary(self) -> WarmSummary:
         """What has happened so far."""
         elapsed_seconds = time.monotonic() - self._started
@@ -214,13 +206,10 @@ class WarmRun:
             self._pruner = PruningWriter(store, writer, budget, limit, grace)
             submit = self._pruner.submit
         present = where_current(loaded, Presence(self._root))
-        encoder = loaded.encoder
-        concurrency = encoder.concurrency if encoder else 1
-        default_batch = _BATCH_ON_CPU if concurrency > 1 else _BATCH_ON_ACCELERATOR
         encode = EncodeBatch(
             recipe=loaded.recipe,
             target=loaded.target,
-            encoder=encoder,
+            encoder=loaded.encoder,
             provenance=_provenance(loaded),
             submit=submit,
         )
@@ -234,8 +223,8 @@ class WarmRun:
                 ledger=index,
                 touch=store.touch,
                 workers=make_workers(loaded, options),
-                encoders=ThreadEngine(concurrency, ahead=1),
-                batch_size=options.batch_size or (default_batch if encoder else 1),
+                encoders=ThreadEngine(concurrency_of(loaded), ahead=1),
+                batch_size=batch_size_of(loaded, options),
                 most_ahead=1 if _trickles(self._source) else MOST_AHEAD,
             )
         )

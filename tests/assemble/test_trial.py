@@ -1,0 +1,96 @@
+"""A dry run foretells time, room and reasons, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.assemble.corpora import corpus_of
+from vcache_cli import WarmOptions, warm
+from vcache_cli.assemble import WarmPlan, load_recipe, plan_warm
+from vcache_cli.assemble.trial import Sample, Trial, try_items
+from vcache_cli.items import FileStat, MediaItem
+
+OPTIONS = WarmOptions(isolation="thread", workers=1)
+
+
+def plan_of(store: Path, model: Path, *paths: Path, options: WarmOptions = OPTIONS) -> WarmPlan:
+    return plan_warm(corpus_of(*paths), store=store, model=str(model), options=options)
+
+
+def item(path: Path | str, size_bytes: int = 1) -> MediaItem:
+    return MediaItem(str(path), FileStat(size_bytes, 0, 0, 0, 0))
+
+
+def test_the_time_is_foretold_of_what_is_to_do(
+    media: Path, tiny_siglip: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    first, second = media / "hills.jpg", media / "chart.png"
+    list(warm([str(first)], store=store, model=tiny_siglip))
+    before = {path: path.stat() for path in store.rglob("*.safetensors")}
+    plan = plan_of(store, tiny_siglip, first, second)
+    document = plan.as_json()
+    assert document["sample"]["items"] == document["items"]["to_do"] == 1
+    assert document["seconds_estimate"] > 0
+    assert {path: path.stat() for path in store.rglob("*.safetensors")} == before
+    again = plan_of(store, tiny_siglip, first)
+    assert (again.trial, again.seconds_estimate) == (None, None)
+
+
+def test_a_trial_ends_with_its_time(media: Path, tiny_siglip: Path) -> None:
+    loaded = load_recipe(str(tiny_siglip), OPTIONS)
+    slow: Iterator[int] = count(step=2)
+    names = ("hills.jpg", "chart.png", "scan.tiff", "coast.avif", "valley.webp")
+    items = [item(media / name) for name in names]
+    trial = try_items(items, loaded, OPTIONS, clock=lambda: float(next(slow)))
+    assert trial is not None
+    assert 0 < trial.items < len(items)
+    assert try_items([], loaded, OPTIONS) is None
+
+
+@given(items=st.integers(1, 10_000), first=st.floats(0, 9), rest=st.floats(0, 99))
+def test_a_whole_sample_takes_as_long_as_it_took(items: int, first: float, rest: float) -> None:
+    trial = Trial(items, first, first + rest if items > 1 else first)
+    assert trial.seconds_for(items) == pytest.approx(
+        trial.seconds * max(1, items * (items < 2)), abs=1e-3
+    )
+    assert trial.seconds_for(items + 1) >= trial.seconds_for(items)
+
+
+def test_a_sample_is_bounded_and_the_same_each_time() -> None:
+    samples = Sample(), Sample()
+    for sample in samples:
+        for number in range(1_000):
+            sample.add(item(f"{number}.png"))
+        sample.add(item("huge.tiff", 2**30))
+    first, second = samples
+    assert first.items == second.items
+    assert len(first.items) == 128
+    assert (first.seen, first.left_out) == (1_000, 1)
+    assert any(int(each.path.removesuffix(".png")) > 500 for each in first.items)
+
+
+def test_too_little_room_is_told(media: Path, tiny_siglip: Path, tmp_path: Path) -> None:
+    small = WarmOptions(isolation="thread", max_size_bytes=1_000)
+    plan = plan_of(tmp_path / "store", tiny_siglip, media / "hills.jpg", options=small)
+    assert (plan.fits, plan.as_json()["bytes"]["room"]) == (False, 1_000)
+    large = WarmOptions(isolation="thread", min_free_bytes=2**62)
+    assert (
+        plan_of(tmp_path / "store", tiny_siglip, media / "hills.jpg", options=large).fits is False
+    )
+    assert plan_of(tmp_path / "store", tiny_siglip, media / "hills.jpg").fits
+
+
+def test_reasons_are_counted_and_the_most_frequent_comes_first(
+    samples: Path, tiny_siglip: Path, tmp_path: Path
+) -> None:
+    skips = plan_of(tmp_path / "store", tiny_siglip, samples).as_json()["skips"]
+    assert skips[0]["kind"] == "not_media"
+    assert [each["items"] for each in skips] == sorted((s["items"] for s in skips), reverse=True)
+    assert {each["kind"] for each in skips} >= {"not_media", "unrecognised", "video"}
