@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.assemble.batching import batch_size_of, concurrency_of
 from vcache_cli.assemble.current import where_current
-from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
+from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers, worker_count
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.space import PruningWriter, refuse_pruning
 from vcache_cli.assemble.stores import create_root, open_budget
@@ -159,6 +159,13 @@ class WarmRun:
         """Take no further item; what is in flight is finished. From any thread or a signal."""
         self._stopped = True
         self._pass.stop()
+
+    @property
+    def lanes(self) -> dict[str, int]:
+        """How many items at once are in each part of the run: prepare, encode, write."""
+        lanes = {"prepare": worker_count(self._options), "write": _WRITER_THREADS}
+        encoder = self._loaded.encoder
+        return {**lanes, "encode": encoder.concurrency} if encoder else lanes
 
     def summary(self) -> WarmSummary:
         """What has happened so far."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli.blocks import Block, Facts, Lines, Table
@@ -14,13 +15,29 @@ if TYPE_CHECKING:
 
 __all__ = ["check_view", "plan_view", "prune_view", "verify_view", "warm_view"]
 
+_SHOWN_FAILURES: Final = 5
+
 _SHOWN_OF_A_KIND: Final = 20
 """Problems of one kind that people see."""
 
 
 def warm_view(document: Mapping[str, Any]) -> Sequence[Block]:
-    """A warm: what became of the items, how fast, where they are."""
-    return (Facts(tuple(_warm_facts(document))),)
+    """A warm: what became of the items, how fast, where they are; then what failed."""
+    return (Facts(tuple(_warm_facts(document))), Lines(tuple(_warm_failures(document))))
+
+
+def _warm_failures(document: Mapping[str, Any]) -> Iterator[str]:
+    """The kinds, then the first items: of a long run, their own lines are far up."""
+    failures = document.get("failures", ())
+    if not failures:
+        return
+    kinds = Counter(each["kind"] for each in failures).most_common()
+    yield "failed: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds)
+    for each in failures[:_SHOWN_FAILURES]:
+        yield f"  {each['source']}: {each['stage']}: {each['message']}"
+    more = document["items"]["failed"] - min(len(failures), _SHOWN_FAILURES)
+    if more > 0:
+        yield f"  and {more:,} more in {_run_file(document)}"
 
 
 def _warm_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
