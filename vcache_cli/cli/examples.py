@@ -37,7 +37,16 @@ EXAMPLES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "inspect": (
         ("vcache inspect 3f9a0c", "an entry by the beginning of its key"),
         ("vcache inspect photos/beach.jpg -s store", "the entries of a picture"),
+        (
+            "vcache inspect photos/beach.jpg --why-miss -m models/siglip",
+            "which part of its key differs",
+        ),
         ("vcache inspect --why-miss beach.jpg --model MODEL", "why the server misses it"),
+    ),
+    "report": (
+        ("vcache report", "what the last run did"),
+        ("vcache report --out report.html --out failed.txt", "a page, and what to warm again"),
+        ("vcache report --gate 'failed=0' --gate 'hit>=95%'", "exit code 5 where it does not hold"),
     ),
     "verify": (
         ("vcache verify", "every byte of every entry"),
@@ -54,6 +63,11 @@ EXAMPLES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         ("vcache export - | ssh host vcache import -", "to another machine"),
     ),
     "import": (("vcache import warmed.tar -s store", "what is there already stays"),),
+    "push": (("vcache push s3://bucket/vcache -s store", "what the bucket lacks"),),
+    "pull": (
+        ("vcache pull s3://bucket/vcache -s store", "everything"),
+        ("vcache pull s3://bucket/vcache -s store --for photos", "entries of these pictures"),
+    ),
     "merge": (("vcache merge part1 part2 part3 -s whole", "after `warm --shard 1/3` and so on"),),
     "key": (("vcache key photos -m models/siglip", "changes when a picture or the model does"),),
     "serve-mlx-vlm": (

@@ -69,7 +69,7 @@ def run_why(picture: str, given: Mapping[str, Any], output: Output) -> int:
     """
     from vcache_cli.assemble import open_root, why_miss
 
-    settings = settings_for(store=given["store"])
+    settings = settings_for(store=given["store"], preset=given.get("preset"))
     target = given["target"] or open_root(settings.store).meta.target
     asked = {**given, "target": target, "sources": [picture]}
     wanted = request(asked)
@@ -117,7 +117,7 @@ def remedies(found: WhyMiss, given: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def _command(name: str, words: Sequence[str], choices: Mapping[str, Any]) -> str:
     """A command line; what was not chosen is left to the settings that hold here."""
-    flags = {"store": "--store", "model": "--model", "repair": "--repair", **FLAGS}
+    flags = {name: f"--{name}" for name in ("store", "model", "preset", "repair")} | FLAGS
     line = ["vcache", name, *map(_word, words)]
     for choice, flag in flags.items():
         value = choices.get(choice)

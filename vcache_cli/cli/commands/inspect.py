@@ -52,6 +52,7 @@ def inspect(
         ),
     ] = False,
     model: opt.ModelOption = None,
+    preset: opt.PresetOption = None,
     download: opt.DownloadOption = False,
     model_name: target_opt.ModelNameOption = None,
     max_side: target_opt.MaxSideOption = None,
@@ -89,7 +90,7 @@ def inspect(
     if why_miss:
         return run_why(entry, {**asked, "store": named}, Output(as_json, quiet))
     _refuse_unused(asked)
-    path = settings_for(store=named).store
+    path = settings_for(store=named, preset=preset).store
     found = inspect_target(open_root(path, target=target), entry)
     parts = [each.as_json() for each in found]
     fields = parts[0] if len(parts) == 1 else {"entries": parts}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from vcache_cli.cli import completion
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.interrupts import Interrupts, at_once
 from vcache_cli.cli.options import (
@@ -41,7 +42,12 @@ def pull(
     ] = None,
     key: Annotated[
         list[str] | None,
-        option("--key", metavar="KEY", about="This entry; may be given again."),
+        option(
+            "--key",
+            metavar="KEY",
+            about="This entry; may be given again.",
+            complete=completion.keys,
+        ),
     ] = None,
     filters: Annotated[
         list[str] | None,

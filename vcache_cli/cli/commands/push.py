@@ -34,7 +34,12 @@ def push(
     target: StoreTargetOption = None,
     run: Annotated[
         str | None,
-        option("--run", metavar="ID|last", about="Only entries that this warm run met."),
+        option(
+            "--run",
+            metavar="ID|last",
+            about="Only entries that this warm run met.",
+            complete=completion.runs,
+        ),
     ] = None,
     model: Annotated[
         str | None, option("--model", "-m", metavar="LABEL", about="Only this model's.")

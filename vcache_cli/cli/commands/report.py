@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from vcache_cli.cli import completion
 from vcache_cli.cli import options as opt
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
@@ -41,7 +42,11 @@ def report(
     run: Annotated[
         str,
         opt.option(
-            "--run", metavar="last|ID|FILE", about="The run, or a run file.", default="the last one"
+            "--run",
+            metavar="last|ID|FILE",
+            about="The run, or a run file.",
+            default="the last one",
+            complete=completion.runs,
         ),
     ] = "last",
     compare: Annotated[
