@@ -55,15 +55,15 @@ class Ground:
 
 
 def lay_ground(ground: Ground, *, pictures: int) -> None:
-    """Make the pictures and the truth."""
+    """Make the pictures, the truth, and a store that is as full to begin with."""
     rng = random.Random(ground.seed)
     ground.corpus.mkdir(parents=True)
     for number in range(pictures):
         pixels = rng.randbytes(SIDE_PX * SIDE_PX * 3)
         picture = Image.frombytes("RGB", (SIDE_PX, SIDE_PX), pixels)
         picture.save(ground.corpus / f"{number:04d}.png")
-    for store in (ground.truth, ground.store):  # the second is made before anyone opens it
-        sources = [str(ground.corpus)] if store == ground.truth else [str(ground.pictures()[0])]
+    for store in (ground.truth, ground.store):
+        sources = [str(ground.corpus)]
         for outcome in warm(sources, store=store, model=ground.model, options=OPTIONS):
             if outcome.failure:
                 raise AssertionError(outcome)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Final
@@ -64,6 +64,13 @@ def note(ground: Ground, book: str, **event: object) -> None:
         file.write(json.dumps(event) + "\n")
 
 
+def rounds(ground: Ground) -> Iterator[None]:
+    """Until the end comes; once at least."""
+    yield
+    while time.time() < ground.ends_at:
+        yield
+
+
 # --- those who warm ---------------------------------------------------------------------------
 
 
@@ -71,7 +78,7 @@ def warmer(ground: Ground, number: int) -> Counts:
     """Warms pictures drawn by lot, again and again."""
     rng, role = random.Random(f"{ground.seed} {number}"), f"warmer-{number}"
     counts: Counter[str] = Counter()
-    while time.time() < ground.ends_at:
+    for _ in rounds(ground):
         drawn = [str(path) for path in ground.pictures() if rng.random() < 0.5]
         begun = time.time()
         by_command = ground.uses_commands and number % 2 == 0
@@ -117,7 +124,7 @@ def pruner(ground: Ground, number: int) -> Counts:
     rng, counts = random.Random(f"{ground.seed} prune"), Counter[str]()
     removed_until: dict[str, float] = {}
     root = open_root(ground.store)
-    while time.time() < ground.ends_at:
+    for _ in rounds(ground):
         time.sleep(rng.uniform(0.05, 0.5) * (6 if ground.uses_commands else 1))
         counts["lost"] += len(_lost(ground, removed_until))
         counts["audits"] += 1
@@ -191,7 +198,7 @@ def _second_is_refused(ground: Ground) -> bool:
 def verifier(ground: Ground, number: int) -> Counts:
     """Verifies everything, now and then with repair; damage never shows."""
     counts: Counter[str] = Counter()
-    while time.time() < ground.ends_at:
+    for _ in rounds(ground):
         repair = counts["rounds"] % 4 == 3
         counts["rounds"] += 1
         try:
@@ -229,7 +236,7 @@ def reader(ground: Ground, number: int) -> Counts:
     taken: dict[str, list[float]] = {"get": [], "alone": []}
     held: deque[tuple[str, Entry]] = deque(maxlen=HELD)
     with open_store(ground.store) as store, open_store(ground.truth) as alone:
-        while time.time() < ground.ends_at:
+        for _ in rounds(ground):
             key = rng.choice(keys)
             entry = _timed(store, key, taken["get"])
             _timed(alone, key, taken["alone"])
