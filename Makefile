@@ -10,7 +10,7 @@ DEV := .[dev$(if $(BACKEND),$(comma)$(BACKEND))]
 STORE := build/demo-store
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint parity parity-torch bench fuzz soak clean
+.PHONY: help setup demo test lint parity parity-torch browser cluster bench fuzz soak clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,13 @@ parity: .venv-parity/parity.stamp ## Compare with transformers (no torch) and ml
 parity-torch: .venv-parity-torch/parity-torch.stamp ## Compare with transformers' torch towers
 	.venv-parity-torch/bin/python -m pytest -q -s -W default tests/parity_torch
 
+browser: .venv-browser/browser.stamp ## Open the HTML report in the system's Chromium
+	tests/browser/ensure-chromium
+	.venv-browser/bin/python -m pytest -q -W default tests/browser
+
+cluster: .venv-cluster/cluster.stamp ## Try buckets against an S3 server on loopback
+	.venv-cluster/bin/python -m pytest -q -W default tests/remote
+
 bench: .venv/dev.stamp ## Measure against peers, write tests/bench/RESULTS.md
 	.venv/bin/python tests/bench/run.py
 
@@ -51,10 +58,10 @@ soak: .venv/dev.stamp ## Warm, prune, verify and read one store at once for MINU
 	.venv/bin/python -m tests.soak.run --minutes $(MINUTES)
 
 clean: ## Remove all that these targets make
-	rm -rf .venv .venv-parity .venv-parity-torch build dist
+	rm -rf .venv .venv-browser .venv-cluster .venv-parity .venv-parity-torch build dist
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
-.venv/bin/python .venv-parity/bin/python .venv-parity-torch/bin/python:
+.venv/bin/python .venv-browser/bin/python .venv-cluster/bin/python .venv-parity/bin/python .venv-parity-torch/bin/python:
 	$(PYTHON) -m venv $(@D:/bin=)
 
 .venv/base.stamp: pyproject.toml | .venv/bin/python
@@ -64,6 +71,14 @@ clean: ## Remove all that these targets make
 .venv/dev.stamp: pyproject.toml | .venv/bin/python
 	.venv/bin/python $(PIP) -e '$(DEV)'
 	@touch .venv/base.stamp $@
+
+.venv-cluster/cluster.stamp: pyproject.toml | .venv-cluster/bin/python
+	.venv-cluster/bin/python $(PIP) -e '.[cluster]'
+	@touch $@
+
+.venv-browser/browser.stamp: pyproject.toml | .venv-browser/bin/python
+	.venv-browser/bin/python $(PIP) -e '.[browser]'
+	@touch $@
 
 .venv-parity/parity.stamp: pyproject.toml | .venv-parity/bin/python
 	.venv-parity/bin/python $(PIP) -e '.[parity]'
