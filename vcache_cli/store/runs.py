@@ -25,6 +25,7 @@ from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.own import in_place, own_folder
 from vcache_cli.store.owners import is_planted
 from vcache_cli.store.run_file import RUN_SUFFIX, Run, is_run_id, run_at
+from vcache_cli.store.run_retention import retire_logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +65,7 @@ class RunLog:
         stamp = moment.replace("-", "").replace(":", "")
         self.run_id = f"{stamp}-{secrets.token_hex(4)}"
         """Names the run in documents."""
+        self._root = root
         self._lines: list[str] = []
         self._clock = time.monotonic
         self._flushed = float("-inf")
@@ -99,10 +101,14 @@ class RunLog:
             self._flush(now)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Add the last line and close: the summary, and the folder that names are relative to."""
+        """Add the last line and close: the summary, and the folder that names are relative to.
+
+        Logs of runs that ended long ago go (see `retire_logs`).
+        """
         told = {**_place(), **summary}
         self._lines.append(json.dumps({"summary": told}, separators=(",", ":")))
         self.close()
+        retire_logs(self._root)
 
     def close(self) -> None:
         """The run is not live any more."""
