@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vcache_cli.encode.numpy_buffers import empty
+
 if TYPE_CHECKING:
     from typing import Final
 
@@ -20,7 +22,7 @@ _SCORES_ELEMENTS: Final = 262_144
 
 
 def attend(query: Array, key: Array, value: Array, *, num_heads: int, out: Array) -> None:
-    """Write to `out` (N, Q, D) what `query` finds; scales `query` in place.
+    """Write to `out` (N, Q, D) what `query` finds.
 
     Args:
         query: (N, Q, D), or (1, Q, D) for all items alike.
@@ -31,7 +33,6 @@ def attend(query: Array, key: Array, value: Array, *, num_heads: int, out: Array
     """
     count, num_tokens, channels = key.shape
     num_rows, width = query.shape[1], channels // num_heads
-    query *= np.float32(width**-0.5)
     items = max(1, _SCORES_ELEMENTS // (num_rows * num_tokens))
     step = max(1, _SCORES_ELEMENTS // num_tokens)
     for first in range(0, count, items):
@@ -42,14 +43,15 @@ def attend(query: Array, key: Array, value: Array, *, num_heads: int, out: Array
             for row in range(0, num_rows, step):
                 rows = slice(row, row + step)
                 part = asking[:, rows, head], key[some, :, head], value[some, :, head]
-                out[some, rows, head] = _weighted(*part)
+                _weighted(*part, out=out[some, rows, head])
 
 
-def _weighted(query: Array, key: Array, value: Array) -> Array:
-    """Softmax of the scores of scaled `query`, times `value`."""
-    scores: Array = query @ key.swapaxes(-1, -2)
-    scores -= scores.max(axis=-1, keepdims=True)
+def _weighted(query: Array, key: Array, value: Array, *, out: Array) -> None:
+    """Softmax of the scores of `query`, times `value`."""
+    scaled = query * np.float32(query.shape[-1] ** -0.5)  # a copy in order is quicker to multiply
+    scores = empty((len(key), query.shape[1], key.shape[1]))
+    np.matmul(scaled, key.swapaxes(-1, -2), out=scores)
+    scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
     np.exp(scores, out=scores)
-    out: Array = scores @ value
-    out /= scores.sum(axis=-1, keepdims=True)
-    return out
+    shares = np.divide(np.float32(1), np.einsum("nqt->nq", scores))
+    np.multiply(scores @ value, shares[..., None], out=out)

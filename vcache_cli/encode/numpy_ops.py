@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vcache_cli.encode import numpy_norms
 from vcache_cli.encode.blas import blas_name, single_threaded
 from vcache_cli.encode.numpy_attention import attend
+from vcache_cli.encode.numpy_buffers import empty
 from vcache_cli.encode.numpy_curves import CURVES
 from vcache_cli.encode.processor import usable_processors
 from vcache_cli.encode.segments import runs
@@ -73,8 +75,8 @@ class NumpyOps:
         return np.stack(items).astype(np.float32, copy=False)
 
     def unstack(self, batch: Array) -> list[Array]:
-        """Views where there is one item, copies where a view would keep the others alive."""
-        return [batch[0]] if len(batch) == 1 else [item.copy() for item in batch]
+        """Copies: a view would keep memory that is to be used again."""
+        return [item.copy() for item in batch]
 
     def pack(self, items: Sequence[NDArray[Any]]) -> Array:
         """One item is taken as it is."""
@@ -83,9 +85,7 @@ class NumpyOps:
         return np.concatenate(items).astype(np.float32, copy=False)
 
     def split(self, packed: Array, counts: Sequence[int]) -> list[Array]:
-        """Views where there is one item, copies where a view would keep the others alive."""
-        if len(counts) == 1:
-            return [packed[: counts[0]]]
+        """Copies, as for `unstack`."""
         ends = np.cumsum(counts)
         return [packed[end - n : end].copy() for n, end in zip(counts, ends, strict=True)]
 
@@ -108,26 +108,18 @@ class NumpyOps:
         rows = x.reshape(-1, x.shape[-1])
         # BLAS has other code for one row, which rounds in other places.
         safe = np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows
-        product = (safe @ flat.T)[: len(rows)]
+        product = np.matmul(safe, flat.T, out=empty((len(safe), len(flat))))[: len(rows)]
         if bias is not None:
             product += bias
         return product.reshape(*x.shape[:-1], flat.shape[0])
 
     def layer_norm(self, x: Array, weight: Array, bias: Array, *, epsilon: float) -> Array:
-        """Two passes: the variance is that of the centred values."""
-        centred: Array = x - x.mean(axis=-1, keepdims=True)
-        variance = np.einsum("...i,...i->...", centred, centred) / np.float32(x.shape[-1])
-        centred *= (1 / np.sqrt(variance + np.float32(epsilon)))[..., None]
-        centred *= weight
-        centred += bias
-        return centred
+        """Block by block."""
+        return numpy_norms.layer_norm(x, weight, bias, epsilon=epsilon)
 
     def rms_norm(self, x: Array, weight: Array, *, epsilon: float, shift: float = 0.0) -> Array:
-        """One pass for the mean square, one for the result."""
-        square = np.einsum("...i,...i->...", x, x) / np.float32(x.shape[-1])
-        scaled: Array = x * (1 / np.sqrt(square + np.float32(epsilon)))[..., None]
-        scaled *= weight + np.float32(shift)
-        return scaled
+        """Block by block."""
+        return numpy_norms.rms_norm(x, weight + np.float32(shift), epsilon=epsilon)
 
     def activation(self, x: Array, *, name: str) -> Array:
         """In place, block by block."""
@@ -140,7 +132,7 @@ class NumpyOps:
 
     def attention(self, query: Array, key: Array, value: Array, *, num_heads: int) -> Array:
         """Head by head, so that the scores stay in the cache."""
-        out = np.empty((key.shape[0], query.shape[1], query.shape[2]), np.float32)
+        out = empty((key.shape[0], query.shape[1], query.shape[2]))
         attend(query, key, value, num_heads=num_heads, out=out)
         return out
 
@@ -148,7 +140,7 @@ class NumpyOps:
         self, query: Array, key: Array, value: Array, *, num_heads: int, bounds: Sequence[int]
     ) -> Array:
         """Segments of one length that follow each other are one batch."""
-        out = np.empty_like(query)
+        out = empty(query.shape)
         for begin, count, length in runs(bounds):
             part = (
                 x[begin : begin + count * length].reshape(count, length, -1)
