@@ -20,9 +20,12 @@ from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.encode.mlx_vlm import (
     ModelOwner,
     ServerPreprocessor,
+    features_of,
     how_split,
     load_server_encoder,
 )
+from vcache_cli.encode.mlx_vlm.activations import quicken
+from vcache_cli.encode.mlx_vlm.pictures import to_arrays
 from vcache_cli.errors import ModelError, RefusedError
 from vcache_cli.items import Frames, Pixels
 from vcache_cli.preprocess.profiles import MLX_VLM_0_7
@@ -217,3 +220,23 @@ def test_features_of_a_server_s_own_dtype_are_kept_in_it(tmp_path: Path) -> None
     assert encoder.stored_dtype == "BF16"
     if encoder.device["device"] == "cpu":
         assert encoder.device["dtype"] == "F32"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_activations_by_numpy_give_what_mlx_itself_gives(family: str, tmp_path: Path) -> None:
+    """Before and after those of a model are replaced."""
+    import mlx.core as mx
+
+    loaded = open_model(make_model(tmp_path / "model", family), family)
+    pixels = loaded.preprocessor(next(pictures()))
+    inputs = {name: to_arrays(value) for name, value in loaded.inputs(pixels).items()}
+
+    def features() -> list[NDArray[np.float32]]:
+        found = features_of(loaded.model, inputs)
+        parts = found if isinstance(found, list | tuple) else [found]
+        return [np.array(part.astype(mx.float32)) for part in parts]
+
+    before = loaded.owner.run(features)
+    loaded.owner.run(partial(quicken, loaded.model))
+    for one, other in zip(before, loaded.owner.run(features), strict=True):
+        assert np.abs(one - other).max() <= TOWER_TOLERANCE * np.abs(one).max()

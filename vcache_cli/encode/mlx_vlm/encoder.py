@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vcache_cli.encode.blas_front import put_blas_in_front
 from vcache_cli.encode.mlx_ops import on_accelerator
+from vcache_cli.encode.mlx_vlm.activations import quicken
 from vcache_cli.encode.mlx_vlm.loading import vision_parameters
 from vcache_cli.encode.mlx_vlm.pictures import to_arrays
 from vcache_cli.encode.mlx_vlm.splitting import features_of, how_split
@@ -142,7 +143,10 @@ class ServerEncoder:
         return _DTYPES.get(str(part.dtype).removeprefix("mlx.core."), "F32"), int(part.shape[-1])
 
     def _widen(self) -> bool:
-        """On a CPU, let the vision part compute in float32: nothing else reaches its BLAS."""
+        """On a CPU, let the vision part compute in float32: nothing else reaches its BLAS.
+
+        Activations are numpy's there; see `activations`.
+        """
         if on_accelerator():
             return False
         import mlx.core as mx
@@ -155,6 +159,7 @@ class ServerEncoder:
             if mx.issubdtype(array.dtype, mx.floating)
         ]
         model.update(tree_unflatten(wide))
+        quicken(model)
         return True
 
 

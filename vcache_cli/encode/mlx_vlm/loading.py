@@ -30,6 +30,7 @@ __all__ = [
     "load_model",
     "refuse_code",
     "vision_parameters",
+    "vision_parts",
 ]
 
 SUPPORTED: Final = ("0.7",)
@@ -164,16 +165,20 @@ def _refuse_rewriting(checkpoint: Checkpoint) -> None:
                 )
 
 
-def vision_parameters(model: Any) -> dict[str, Any]:  # noqa: ANN401  MLX ships no usable types
-    """Parameters by name, those of the language model and of audio left out; lazy arrays."""
-    from mlx.utils import tree_flatten
-
-    kept = {
+def vision_parts(model: Any) -> dict[str, Any]:  # noqa: ANN401  MLX ships no usable types
+    """Children and parameters of `model` by name, but the language model and what hears."""
+    return {
         name: part
         for name, part in model.items()
         if name not in _NOT_VISION and not any(word in name for word in _AUDIO)
     }
-    flat: Any = tree_flatten(kept)  # a list of pairs, as nothing else is asked for
+
+
+def vision_parameters(model: Any) -> dict[str, Any]:  # noqa: ANN401  as above
+    """Parameters of the `vision_parts` by name; lazy arrays."""
+    from mlx.utils import tree_flatten
+
+    flat: Any = tree_flatten(vision_parts(model))  # pairs, as nothing else is asked for
     return {name: array for name, array in flat if hasattr(array, "dtype")}
 
 
