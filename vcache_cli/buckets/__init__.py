@@ -6,8 +6,17 @@ of the provider's own library, never from a URL.
 
 from __future__ import annotations
 
-from vcache_cli.buckets.bucket import Bucket, Found, open_bucket
+from vcache_cli.buckets.bucket import Bucket, Found, Moved, open_bucket
 from vcache_cli.buckets.failures import as_run_error
 from vcache_cli.buckets.place import Place, is_url, parse_place
 
-__all__ = ["Bucket", "Found", "Place", "as_run_error", "is_url", "open_bucket", "parse_place"]
+__all__ = [
+    "Bucket",
+    "Found",
+    "Moved",
+    "Place",
+    "as_run_error",
+    "is_url",
+    "open_bucket",
+    "parse_place",
+]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import random
 import secrets
+import threading
 import time
 from datetime import UTC, datetime
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from vcache_cli.buckets.failures import RETRIED, failures, read_error
+from vcache_cli.buckets.failures import TRIES, failures, read_error
 from vcache_cli.errors import ModelError, ReadError
 
 if TYPE_CHECKING:
@@ -18,11 +20,10 @@ if TYPE_CHECKING:
 
     from vcache_cli.buckets.place import Place
 
-__all__ = ["Bucket", "Found", "open_bucket"]
+__all__ = ["Bucket", "Found", "Moved", "open_bucket"]
 
 T = TypeVar("T")
 
-_TRIES: Final = 4
 _FIRST_PAUSE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 8.0
 _PAGE: Final = 1000
@@ -32,6 +33,8 @@ _PACKAGES: Final = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "hf": "huggingfa
 _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "file": {"auto_mkdir": True},
     "memory": {},
+    # s3fs tries five times, and we after it: three on top of each other would take minutes.
+    "s3": {"use_listings_cache": False, "config_kwargs": {"retries": {"total_max_attempts": 1}}},
 }
 _NO_CACHE: Final[Mapping[str, Any]] = {"use_listings_cache": False}
 
@@ -47,6 +50,21 @@ class Found(NamedTuple):
     """What the service calls this content, such as an etag; empty where it has no name for it."""
     mtime_ns: int
     """0 where it is not known."""
+
+
+class Moved:
+    """What has gone through a bucket, to be shown while it goes on. Any thread."""
+
+    def __init__(self) -> None:
+        self.objects = 0
+        self.size_bytes = 0
+        self._lock = threading.Lock()
+
+    def add(self, size_bytes: int) -> None:
+        """One more object, or a part of one."""
+        with self._lock:
+            self.objects += 1
+            self.size_bytes += size_bytes
 
 
 def open_bucket(place: Place) -> Bucket:
@@ -88,6 +106,8 @@ class Bucket:
         self._fs = filesystem
         self.pause: Callable[[float], None] = time.sleep
         """Waits so many seconds before another try."""
+        self.moved = Moved()
+        """Objects read and written so far."""
 
     def pages(self, folder: str) -> Iterator[list[Found]]:
         """What lies directly in `folder`, some at a time, in the service's order.
@@ -95,7 +115,7 @@ class Bucket:
         Raises:
             ReadError: it cannot be listed.
         """
-        if hasattr(self._fs, "_iterdir"):
+        if self.scheme == "s3":
             yield from self._streamed(folder, "/")
             return
         listed = self._tried(lambda: self._fs.ls(folder, detail=True))
@@ -108,7 +128,7 @@ class Bucket:
         Raises:
             ReadError: it cannot be listed.
         """
-        if hasattr(self._fs, "_iterdir"):
+        if self.scheme == "s3":
             yield from self._streamed(folder, "")
             return
         listed = self._tried(lambda: self._fs.find(folder, detail=True))
@@ -134,6 +154,7 @@ class Bucket:
             ReadError: it cannot be read.
         """
         data: bytes = self._tried(lambda: self._fs.cat_file(path, start=start, end=end))
+        self.moved.add(len(data))
         return data
 
     def write(self, path: str, data: bytes) -> None:
@@ -144,10 +165,12 @@ class Bucket:
         """
         if self.scheme != "file":
             self._tried(lambda: self._fs.pipe_file(path, data))
+            self.moved.add(len(data))
             return
         temp = f"{path}.{secrets.token_hex(4)}.part"
         self._tried(lambda: self._fs.pipe_file(temp, data))
         self._tried(lambda: self._fs.mv(temp, path))
+        self.moved.add(len(data))
 
     def remove(self, path: str) -> None:
         """Remove an object; one that is gone already is no failure.
@@ -174,11 +197,11 @@ class Bucket:
             yield [each for each in found if each.is_folder or not each.path.endswith("/")]
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        for number in range(_TRIES):
+        for number in count():
             try:
                 return self._caught(ask)
             except ReadError as error:
-                if error.item_kind not in RETRIED or number == _TRIES - 1:
+                if number + 1 >= TRIES.get(error.item_kind, 1):
                     raise
                 longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**number)
                 self.pause(longest * (0.5 + random.random() / 2))  # noqa: S311  spreads the tries

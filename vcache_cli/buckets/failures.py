@@ -12,10 +12,10 @@ from vcache_cli.errors import AccessError, NotAStoreError, ReadError, StoreFullE
 if TYPE_CHECKING:
     from vcache_cli.buckets.place import Place
 
-__all__ = ["RETRIED", "as_run_error", "failures", "read_error"]
+__all__ = ["TRIES", "as_run_error", "failures", "read_error"]
 
-RETRIED: Final = frozenset({"throttled", "timeout", "connection"})
-"""Kinds that another try may not meet."""
+TRIES: Final = {"throttled": 6, "timeout": 2, "connection": 2}
+"""How often is asked where another try may not meet the failure; libraries try some themselves."""
 
 _HINTS: Final = {
     "not_found": "correct the name, or leave it out",

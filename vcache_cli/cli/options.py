@@ -56,7 +56,8 @@ Sources = Annotated[
         metavar="SOURCE...",
         show_default=False,
         help="Files, folders, globs, archives (.tar, .zip), tables (.parquet), request logs"
-        " (.jsonl), @LIST (a file of names), or - for names from stdin.",
+        " (.jsonl), @LIST (a file of names), or - for names from stdin. Also objects and folders"
+        " of buckets, such as s3://BUCKET/photos.",
     ),
 ]
 StoreArgument = Annotated[

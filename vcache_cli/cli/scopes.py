@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.buckets import is_url
@@ -12,12 +13,14 @@ from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from vcache_cli.items import MediaItem
     from vcache_cli.store import StoreRoot
     from vcache_cli.store.prune import PruneScope
     from vcache_cli.store.query import Filter
+
+    Remembered = Callable[[MediaItem], tuple[str, bool] | None]
 
 __all__ = ["chosen_keys", "conditions_of", "corpus_digests", "prune_scope", "scope_of"]
 
@@ -31,10 +34,12 @@ def prune_scope(root: StoreRoot, given: Mapping[str, Any]) -> PruneScope:
     Raises:
         UsageError: a value that makes no sense, a key that is not there, an unreadable source.
     """
-    return scope_of(given, _keys(root, given["key"]))
+    return scope_of(given, _keys(root, given["key"]), root)
 
 
-def scope_of(given: Mapping[str, Any], keys: frozenset[str] | None) -> PruneScope:
+def scope_of(
+    given: Mapping[str, Any], keys: frozenset[str] | None, root: StoreRoot | None = None
+) -> PruneScope:
     """The scope of the parameters by name, with the keys that are meant; see `prune_scope`.
 
     Raises:
@@ -54,7 +59,7 @@ def scope_of(given: Mapping[str, Any], keys: frozenset[str] | None) -> PruneScop
         stage=parsed("--stage", given["stage"], expected="`features` or `pixels`", parse=_stage),
         keys=keys,
         sources_sha256=_pictures(given["source"]),
-        keep_sources_sha256=corpus_digests("--not-in", given["not_in"]),
+        keep_sources_sha256=corpus_digests("--not-in", given["not_in"], root),
         incompatible=given["incompatible"],
     )
 
@@ -77,7 +82,7 @@ def chosen_keys(
 
     conditions = conditions_of(model, stage, filters)
     named = _keys(root, keys)
-    sources = corpus_digests("--for", corpus)
+    sources = corpus_digests("--for", corpus, root)
     if not conditions and sources is None:
         return named
     rows = list_entries(root, filters=conditions).entries
@@ -136,11 +141,18 @@ def _named(option: str, path: str) -> str:
     return _content(option, MediaItem(path))[0] if is_url(path) else _digest(option, path)
 
 
-def corpus_digests(option: str, specs: Sequence[str] | None) -> frozenset[str] | None:
+def corpus_digests(
+    option: str, specs: Sequence[str] | None, root: StoreRoot | None = None
+) -> frozenset[str] | None:
     """SHA-256 of each file of the corpus of `option`; None where it was not given.
 
     What cannot be read may be what is to be kept, and a corpus without a picture is a mistake:
     both are refused, because everything else would go, or be missing.
+
+    Args:
+        option: that names the corpus.
+        specs: its value.
+        root: a store that was warmed from it: its index may know objects of buckets.
     """
     if not specs:
         return None
@@ -150,17 +162,38 @@ def corpus_digests(option: str, specs: Sequence[str] | None) -> frozenset[str] |
 
     found: set[str] = set()
     has_picture = False
-    for item in sources(specs, rules=LogRules(groups="also")).items():
-        told = [_content(option, each) for each in item.files]
-        digests = [digest for digest, _ in told]
-        found.update(digests)
-        if isinstance(item, Group):
-            found.add(digest_json(digests))
-        has_picture = has_picture or any(is_picture for _, is_picture in told)
+    with _memory(root, specs) as remembered:
+        for item in sources(specs, rules=LogRules(groups="also")).items():
+            told = [remembered(each) or _content(option, each) for each in item.files]
+            digests = [digest for digest, _ in told]
+            found.update(digests)
+            if isinstance(item, Group):
+                found.add(digest_json(digests))
+            has_picture = has_picture or any(is_picture for _, is_picture in told)
     if not has_picture:
         named = ", ".join(f"`{display_path(spec)}`" for spec in specs)
         raise UsageError(f"`{option}`: no picture in {named}; nothing was {_verb(option)}")
     return frozenset(found)
+
+
+@contextmanager
+def _memory(root: StoreRoot | None, specs: Sequence[str]) -> Iterator[Remembered]:
+    """As `_content`, of objects that did not change since a run met them; None of all others."""
+    if root is None or not any(is_url(spec) for spec in specs):
+        yield lambda _item: None
+        return
+    from vcache_cli.items import Kind
+    from vcache_cli.store.index import open_index
+
+    with open_index(root) as index:
+
+        def remembered(item: MediaItem) -> tuple[str, bool] | None:
+            known = index.unchanged(item.path, item.stat) if item.stat else None
+            if known is None or not known.source_sha256 or not is_url(item.path):
+                return None
+            return known.source_sha256, known.kind is Kind.IMAGE
+
+        yield remembered
 
 
 def _verb(option: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from vcache_cli.buckets.place import redacted
 from vcache_cli.config.files import Layer, load_layers
 from vcache_cli.config.places import default_store, expand_user
 from vcache_cli.config.settings import RESERVED, SETTINGS, Setting
@@ -122,7 +123,9 @@ def _parsed(layer: Layer, name: str, raw: object) -> Any:  # noqa: ANN401  each 
         return _located(setting, setting.parse(raw), layer)
     except (ValueError, UsageError):
         place = f"{layer.place}: `{name}`" if layer.path else f"`{layer.origin(name)}`"
-        raise UsageError(f"{place}: expected {setting.expected}, got `{raw}`") from None
+        raise UsageError(
+            f"{place}: expected {setting.expected}, got `{redacted(str(raw))}`"
+        ) from None
 
 
 def _refused(layer: Layer, name: str, setting: Setting | None) -> RefusedError:

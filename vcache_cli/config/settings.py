@@ -10,6 +10,7 @@ from vcache_cli.config.values import (
     parse_bool,
     parse_bytes,
     parse_count,
+    parse_folder,
     parse_max_errors,
     parse_optional_bytes,
     parse_optional_seconds,
@@ -56,7 +57,7 @@ _SIZE = "a size such as `10GiB` or `500MB`, or `none`"
 _NAME = "a name"
 
 SETTINGS: Final[tuple[Setting, ...]] = (
-    Setting("store", parse_text, "a directory", None, "folder of the store", path=True),
+    Setting("store", parse_folder, "a directory here", None, "folder of the store", path=True),
     Setting(
         "model",
         parse_text,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from vcache_cli.buckets import is_url
 from vcache_cli.quantity import parse_age, parse_size
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ __all__ = [
     "parse_bool",
     "parse_bytes",
     "parse_count",
+    "parse_folder",
     "parse_fraction",
     "parse_max_errors",
     "parse_optional_bytes",
@@ -35,6 +37,18 @@ def parse_text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(value)
     return value
+
+
+def parse_folder(value: object) -> str:
+    """The path of a folder on this machine.
+
+    Raises:
+        ValueError: no text, or the URL of a bucket.
+    """
+    text = parse_text(value)
+    if is_url(text):
+        raise ValueError(value)
+    return text
 
 
 def parse_bytes(value: object) -> int:

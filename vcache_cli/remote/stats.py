@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vcache_cli.quantity import format_time
 from vcache_cli.remote.names import object_name
 from vcache_cli.store.stats_sums import AGES_SECONDS
+from vcache_cli.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +37,7 @@ def remote_stats(
         scan: list the objects, and compare them with the manifests.
     """
     found = list(entries.values())
+    state = count(len(catalogue.manifests), "manifest")
     newest = catalogue.manifests[-1].name
     fields: dict[str, Any] = {
         "entries": len(found),
@@ -46,7 +48,7 @@ def remote_stats(
         "recency": "written",
         "limits": {"max_size": _NO_LIMIT, "min_free": _NO_LIMIT},
         "fs": {"type": remote.place.scheme, "network": remote.place.scheme != "file"},
-        "index": {"state": f"{len(catalogue.manifests)} manifests"},
+        "index": {"state": state},
         "last_run": {
             "id": newest.run,
             "started": format_time(newest.pushed_seconds),
@@ -69,7 +71,7 @@ def _compared(remote: RemoteStore, catalogue: Catalogue) -> dict[str, Any]:
     orphans = sorted(there.keys() - known)
     return {
         "index": {
-            "state": f"{len(catalogue.manifests)} manifests",
+            "state": count(len(catalogue.manifests), "manifest"),
             "drift_entries": len(missing),
         },
         "foreign_files": [object_name(name) for name in orphans],

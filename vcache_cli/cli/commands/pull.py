@@ -20,6 +20,7 @@ from vcache_cli.cli.output import Output
 from vcache_cli.cli.remote_options import JobsOption, UrlArgument, jobs_of
 from vcache_cli.cli.remote_stores import remote_keys
 from vcache_cli.cli.remote_views import pull_problem, pull_view
+from vcache_cli.cli.ticker import ticking
 from vcache_cli.cli.transfer_views import INTEGRITY_ONLY
 
 __all__ = ["pull"]
@@ -77,6 +78,7 @@ def pull(
     from vcache_cli.assemble import WarmOptions, open_remote_store, pull_entries
 
     settings = settings_for(store=store, max_size=max_size, min_free=min_free)
+    most = jobs_of(jobs)
     limits = WarmOptions(max_size_bytes=settings.max_size, min_free_bytes=settings.min_free)
     view, output = open_remote_store(url), Output(as_json, quiet)
     keys = remote_keys(
@@ -84,8 +86,8 @@ def pull(
     )
     if not keys:
         output.say(f"no entry fits, of {len(view.entries):,}")
-    with Interrupts(at_once) as interrupts:
-        result = pull_entries(view, keys, store=settings.store, options=limits, jobs=jobs_of(jobs))
+    with ticking(output, view.remote.bucket.moved), Interrupts(at_once) as interrupts:
+        result = pull_entries(view, keys, store=settings.store, options=limits, jobs=most)
     if interrupts.error:  # it came where nothing can be raised
         raise interrupts.error
     for told in (INTEGRITY_ONLY if result.written_bytes else "", result.note):

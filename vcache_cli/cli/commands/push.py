@@ -19,6 +19,7 @@ from vcache_cli.cli.output import Output
 from vcache_cli.cli.remote_options import JobsOption, UrlArgument, jobs_of
 from vcache_cli.cli.remote_views import push_problem, push_view
 from vcache_cli.cli.scopes import chosen_keys
+from vcache_cli.cli.ticker import ticking
 
 if TYPE_CHECKING:
     from vcache_cli.remote import Chosen
@@ -83,13 +84,14 @@ def push(
     from vcache_cli.remote import open_remote, push_store
 
     settings = settings_for(store=store)
+    most = jobs_of(jobs)
     remote = open_remote(url)
     root = open_root(settings.store, target=target)
     wanted = chosen_keys(root, model=model, stage=stage, keys=key, filters=filters, corpus=corpus)
     chosen = _chosen(root, wanted, run)
     output = Output(as_json, quiet)
-    with Interrupts(at_once) as interrupts:
-        result = push_store(root, remote, chosen, jobs=jobs_of(jobs))
+    with ticking(output, remote.bucket.moved), Interrupts(at_once) as interrupts:
+        result = push_store(root, remote, chosen, jobs=most)
     if interrupts.error:  # it came where nothing can be raised
         raise interrupts.error
     if not result.counts.total():
