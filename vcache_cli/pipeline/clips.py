@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vcache_cli.buckets import is_url
 from vcache_cli.media.clip_source import ClipSource, open_source
 from vcache_cli.media.notices import INEXACT
 from vcache_cli.outcome import Failure, Foreseen
@@ -46,7 +47,7 @@ class ClipReader:
     """Makes it; called once a clip, so that a run without any loads no video library."""
     max_file_bytes: int
     max_part_bytes: int
-    """Of a clip inside a container, which is held in memory."""
+    """Of a clip inside a container or a bucket, which is held in memory."""
 
     def opened(self, item: MediaItem) -> AbstractContextManager[ClipSource]:
         """Its bytes.
@@ -54,7 +55,8 @@ class ClipReader:
         Raises:
             ReadError: they cannot be had.
         """
-        most = self.max_part_bytes if item.part else self.max_file_bytes
+        held = item.part is not None or is_url(item.path)
+        most = self.max_part_bytes if held else self.max_file_bytes
         return open_source(item, max_bytes=most)
 
 
