@@ -78,7 +78,9 @@ class Output:
     def problem(self, problem: Problem) -> None:
         """Say on stderr what is wrong, and what to do about it."""
         if problem.cause and DEBUGGING.get():
-            traceback.print_exception(problem.cause, file=self.stderr)
+            for part in traceback.format_exception(problem.cause):
+                for line in part.split("\n")[:-1]:
+                    self._write(self.stderr, clean(line))
         self._write(self.stderr, f"error: {clean(problem.message)}")
         if problem.hint:
             self._write(self.stderr, f"hint: {clean(problem.hint)}")
