@@ -6,9 +6,11 @@ function value(row, column) {
   return row.cells[column].dataset.v ?? row.cells[column].textContent;
 }
 
-function order(one, other, numeric) {
-  if (!numeric) return one.localeCompare(other, undefined, { numeric: true });
-  return one === "" || other === "" ? (one === "") - (other === "") : Number(one) - Number(other);
+// What is not known comes last, whichever way the others are sorted.
+function order(one, other, numeric, sign) {
+  if (one === "" || other === "") return (one === "") - (other === "");
+  if (numeric) return sign * (Number(one) - Number(other));
+  return sign * one.localeCompare(other, undefined, { numeric: true });
 }
 
 function sort(table, heading) {
@@ -17,7 +19,7 @@ function sort(table, heading) {
   const numeric = heading.classList.contains("num");
   const rows = [...table.tBodies[0].rows];
   const sign = descending ? -1 : 1;
-  rows.sort((a, b) => sign * order(value(a, column), value(b, column), numeric));
+  rows.sort((a, b) => order(value(a, column), value(b, column), numeric, sign));
   table.tBodies[0].append(...rows);
   for (const other of table.tHead.rows[0].cells) {
     if (other.hasAttribute("aria-sort")) other.setAttribute("aria-sort", "none");

@@ -25,25 +25,22 @@ def comparison(report: Mapping[str, Any]) -> str:
         return ""
     rows = [
         Row(
-            (
-                Cell(escape(each["name"])),
-                *(
-                    Cell(valued(each.get(side), each["unit"]), each.get(side, ""))
-                    for side in ("before", "after")
-                ),
-                _change(each),
-            )
+            (Cell(escape(each["name"])), _change(each), _side(each, "before"), _side(each, "after"))
         )
         for each in found["changes"]
         if each.get("before") or each.get("after")
     ]
-    columns = [Column("figure"), *(Column(name, "num") for name in ("before", "now", "change"))]
+    columns = [Column("figure"), *(Column(name, "num") for name in ("change", "before", "now"))]
     told = f"Compared with run <code>{escape(found['run'])}</code> of {moment(found['started'])}."
     if found.get("recipe_differs"):
         told += " Its recipe was another one: its entries are not those of this run."
-    lists = _changed_list("Fails now, and did not", found, "newly_failed")
+    lists = _changed_list("Fails now, and did not then", found, "newly_failed")
     lists += _changed_list("Failed then, and does not now", found, "mended")
     return f'<p class="told">{told}</p>{table("Then and now", columns, rows)}{lists}'
+
+
+def _side(each: Mapping[str, Any], side: str) -> Cell:
+    return Cell(valued(each.get(side), each["unit"]), each.get(side, ""))
 
 
 def _change(each: Mapping[str, Any]) -> Cell:

@@ -126,8 +126,9 @@ def changed(change: Mapping[str, Any]) -> str:
         return ""
     difference = change["after"] - change["before"]
     if change["unit"] == "share":
-        return f"{difference * 100:+.1f} points" if abs(difference) >= 0.0005 else ""
-    shown = valued(abs(difference), change["unit"])
-    if shown == valued(0, change["unit"]):
+        shown = f"{abs(difference) * 100:.1f} points"
+    else:
+        shown = valued(abs(difference), change["unit"])
+    if shown in {"0.0 points", valued(0, change["unit"])}:
         return ""
     return ("+" if difference > 0 else "\N{MINUS SIGN}") + shown
