@@ -243,17 +243,18 @@ def test_a_vllm_store_of_another_model_needs_another_store(
     [("bad/truncated.jpg", 3), ("media", 2), ("missing.png", 2), ("media/clip.mp4", 3)],
 )
 def test_what_is_no_one_picture_is_told(
-    vcache: Vcache, samples: Path, tiny_siglip: Path, warmed: Path, *, name: str, code: int
+    vcache: Vcache, samples: Path, tiny_siglip: Path, store: Path, *, name: str, code: int
 ) -> None:
-    result = vcache("inspect", "--why-miss", samples / name, "-m", tiny_siglip, "-s", warmed)
+    create_root(store, target="native")
+    result = vcache("inspect", "--why-miss", samples / name, "-m", tiny_siglip, "-s", store)
     assert result.code == code
     assert "internal" not in result.err
 
 
 def test_options_of_the_question_are_refused_without_it(
-    vcache: Vcache, picture: Path, tiny_siglip: Path, warmed: Path
+    vcache: Vcache, picture: Path, tiny_siglip: Path, store: Path
 ) -> None:
-    result = vcache("inspect", picture, "-s", warmed, "-m", tiny_siglip)
+    result = vcache("inspect", picture, "-s", store, "-m", tiny_siglip)
     assert (result.code, "belongs to `--why-miss`" in result.err) == (2, True)
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.encoders import EncoderChoice, encoder_choices
     from vcache_cli.assemble.keys import CorpusKey, corpus_key
     from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.assemble.picture import Drawing, draw_entry, draw_source
     from vcache_cli.assemble.planning import WarmPlan, plan_warm
     from vcache_cli.assemble.public import check, open_store, warm
     from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CorpusKey",
+    "Drawing",
     "EncoderChoice",
     "LoadedRecipe",
     "Recompute",
@@ -36,6 +38,8 @@ __all__ = [
     "check_corpus",
     "corpus_key",
     "create_root",
+    "draw_entry",
+    "draw_source",
     "encoder_choices",
     "import_archive",
     "load_recipe",
@@ -55,6 +59,7 @@ __all__ = [
 
 _HOMES = {
     "CorpusKey": "keys",
+    "Drawing": "picture",
     "EncoderChoice": "encoders",
     "LoadedRecipe": "recipes",
     "Recompute": "recompute",
@@ -68,6 +73,8 @@ _HOMES = {
     "check_corpus": "checking",
     "corpus_key": "keys",
     "create_root": "stores",
+    "draw_entry": "picture",
+    "draw_source": "picture",
     "encoder_choices": "encoders",
     "import_archive": "transfer",
     "load_recipe": "recipes",

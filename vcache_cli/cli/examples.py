@@ -42,6 +42,7 @@ EXAMPLES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
             "which part of its key differs",
         ),
         ("vcache inspect --why-miss beach.jpg --model MODEL", "why the server misses it"),
+        ("vcache inspect --picture seen.png beach.jpg --model MODEL", "what the model sees of it"),
     ),
     "report": (
         ("vcache report", "what the last run did"),

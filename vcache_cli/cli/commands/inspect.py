@@ -17,6 +17,7 @@ from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
 from vcache_cli.cli.options import settings_for, the_store
 from vcache_cli.cli.output import Output
+from vcache_cli.cli.picture import run_picture
 from vcache_cli.cli.text import count
 from vcache_cli.cli.why import FLAGS, run_why
 from vcache_cli.errors import NotAStoreError, UsageError
@@ -51,6 +52,15 @@ def inspect(
             " misses; 4: the entry is damaged; 3: the picture cannot be used.",
         ),
     ] = False,
+    picture: Annotated[
+        str | None,
+        opt.option(
+            "--picture",
+            metavar="FILE",
+            about="Draw ENTRY into a PNG file: what an entry holds, beside its source where that is"
+            " still found; or with --model what the model sees of a picture or video.",
+        ),
+    ] = None,
     model: opt.ModelOption = None,
     preset: opt.PresetOption = None,
     download: opt.DownloadOption = False,
@@ -78,8 +88,8 @@ def inspect(
 ) -> int:
     """Show an entry: its key, its tensors, and how it was made.
 
-    With --why-miss, say why the server would not find a picture; --model and the options of `warm`
-    that decide the key belong to it.
+    With --why-miss, say why the server would not find a picture; with --picture, draw what the
+    model sees. --model and the options of `warm` that decide the key belong to these.
     """
     asked: Mapping[str, Any] = locals()
     from vcache_cli.assemble import open_root
@@ -87,8 +97,12 @@ def inspect(
 
     where, entry = _split(names)
     named = the_store(where, store) or _store_above(entry)
+    if why_miss and picture is not None:
+        raise UsageError("`--why-miss` and `--picture` are two questions", hint="ask one at a time")
     if why_miss:
         return run_why(entry, {**asked, "store": named}, Output(as_json, quiet))
+    if picture is not None:
+        return run_picture(entry, {**asked, "store": named}, Output(as_json, quiet))
     _refuse_unused(asked)
     path = settings_for(store=named, preset=preset).store
     found = inspect_target(open_root(path, target=target), entry)
@@ -112,7 +126,9 @@ def _refuse_unused(asked: Mapping[str, Any]) -> None:
     if asked["model"]:
         unused.insert(0, "--model")
     if unused:
-        raise UsageError(f"`{unused[0]}` belongs to `--why-miss`", hint="add `--why-miss`")
+        raise UsageError(
+            f"`{unused[0]}` belongs to `--why-miss` and `--picture`", hint="add one of them"
+        )
 
 
 def _split(names: Sequence[str] | None) -> tuple[str | None, str]:
