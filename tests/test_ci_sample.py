@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import xml.etree.ElementTree as ET
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -142,7 +142,7 @@ def test_gitlab_restores_what_it_kept_and_then_hits_all(checkout: Path, tmp_path
     items = second.document("workspace/warm.json")["items"]
     assert (items["stored"], items["failed"]) == (0, 1)
     assert (second.workspace / "vision-cache.html").is_file()
-    tests = ElementTree.parse(second.workspace / "vision-cache.xml").getroot()  # noqa: S314  our own
+    tests = ET.parse(second.workspace / "vision-cache.xml").getroot()  # noqa: S314  our own
     assert (tests.attrib["tests"], tests.attrib["failures"]) == (str(items["total"]), "1")
 
 

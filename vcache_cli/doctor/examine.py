@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +19,17 @@ from vcache_cli.doctor.machine import (
     check_python,
     package_versions,
 )
+from vcache_cli.doctor.servers import Kept, check_mlx_vlm, check_omlx
 from vcache_cli.doctor.speed import Backends, check_backends, measure_backends
 from vcache_cli.doctor.store import check_store
-from vcache_cli.errors import ModelError
+from vcache_cli.errors import ModelError, VcacheError
+from vcache_cli.store import read_meta
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from vcache_cli.profile import Profile
+    from vcache_cli.store import StoreRoot
 
 __all__ = ["Diagnosis", "examine"]
 
@@ -56,22 +60,49 @@ class Diagnosis:
         }
 
 
-def examine(store: Path) -> Diagnosis:
-    """Look at the machine and at `store`. Changes nothing; takes about a second."""
+def examine(store: Path, opened: StoreRoot | None = None) -> Diagnosis:
+    """Look at the machine and at `store`. Changes nothing; takes about a second.
+
+    Args:
+        store: where it is, or would be.
+        opened: it, where it was recognised.
+    """
     versions = package_versions()
     codecs = _codec_versions()
     backends = measure_backends()
+    profiles = _profiles()
     checks = (
         check_python(),
         check_packages(versions),
         check_open_files(),
         check_clock(),
         check_codecs(codecs),
-        check_profiles(_profiles(), versions),
+        check_profiles(profiles, versions),
         *check_backends(backends),
-        *check_store(store),
+        *check_store(store, opened),
+        *_servers(store, opened, versions, profiles),
     )
     return Diagnosis(checks, {**versions, **codecs}, backends, _not_checked(backends))
+
+
+def _servers(
+    store: Path,
+    opened: StoreRoot | None,
+    versions: Mapping[str, str],
+    profiles: Iterable[Profile],
+) -> Iterator[Check]:
+    kept = Kept(store, opened.meta.target if opened else _target_of(store))
+    with suppress(RuntimeError):  # a user without a home has no oMLX in it
+        yield check_omlx(kept, Path.home() / ".omlx")
+    served = next((each for each in profiles if each.package == "mlx-vlm"), None)
+    yield check_mlx_vlm(kept, versions, served)
+
+
+def _target_of(store: Path) -> str | None:
+    try:
+        return read_meta(store).target
+    except VcacheError:  # its own check says why
+        return None
 
 
 def _profiles() -> list[Profile]:
@@ -94,7 +125,9 @@ def _codec_versions() -> dict[str, str]:
 
 
 def _not_checked(backends: Backends) -> tuple[str, ...]:
-    missing = ["whether a running server finds the entries: no server is asked"]
+    missing = [
+        "whether a running server finds the entries: no server is asked, oMLX's own files are read"
+    ]
     if platform.system() != "Darwin":
         missing.append("Metal: only a Mac has it")
     if "mlx" not in backends.gflops:

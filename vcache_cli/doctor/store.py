@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from vcache_cli import registry
 from vcache_cli.doctor.checks import Check, State
+from vcache_cli.doctor.place import check_inside, check_place
 from vcache_cli.errors import VcacheError
-from vcache_cli.quantity import format_size
 from vcache_cli.store import StoreRoot, check_trust, lock_holders, read_meta, vcache_dir
-from vcache_cli.store.filesystem import filesystem_of
+from vcache_cli.store.runs import last_run
 
 if TYPE_CHECKING:
     from typing import Final
@@ -23,14 +23,19 @@ if TYPE_CHECKING:
 
 __all__ = ["check_store"]
 
-_LOW_BYTES: Final = 1024**3
+_DOES: Final = {"write": "a run or an import writes", "gc": "a prune or a repair removes files"}
 _ELSEWHERE: Final = "name another place with --store"
 
 
-def check_store(path: Path) -> list[Check]:
-    """Everything that can be said of the store at `path`, also where there is none yet."""
+def check_store(path: Path, opened: StoreRoot | None = None) -> list[Check]:
+    """Everything that can be said of the store at `path`, also where there is none yet.
+
+    Args:
+        path: the store.
+        opened: it, where it was recognised: a server's own has nothing in it that says so.
+    """
     place = _nearest(path)
-    checks = [_filesystem(place), _space(place)]
+    checks = check_place(place)
     if place != path:
         return [
             Check("store", State.OK, f"{path}: no store yet; the first warm makes one"),
@@ -38,39 +43,31 @@ def check_store(path: Path) -> list[Check]:
             _writable(place),
         ]
     try:
-        meta = read_meta(path)
-        target: Target = registry.load("targets", meta.target)()
+        root = opened or _opened(path)
     except VcacheError as error:
         return [Check("store", State.FAIL, error.message, error.hint or _ELSEWHERE), *checks]
-    text = f"{path}: target {meta.target}, format {meta.format}, {meta.shared}"
-    checks = [Check("store", State.OK, text), *checks, _writable(path)]
-    root = StoreRoot(path, target.layout, meta)
-    return [*checks, _trust(root), _locks(root), _index(vcache_dir(path) / "index.sqlite")]
+    index = _index(vcache_dir(path) / "index.sqlite")
+    found = [check_inside(path), _trust(root), _locks(root), _last_run(root), index]
+    return [_described(root), *checks, _writable(path), *found]
+
+
+def _opened(path: Path) -> StoreRoot:
+    meta = read_meta(path)
+    target: Target = registry.load("targets", meta.target)()
+    return StoreRoot(path, target.layout, meta)
+
+
+def _described(root: StoreRoot) -> Check:
+    meta = root.meta
+    if not vcache_dir(root.path).is_dir():
+        return Check("store", State.OK, f"{root.path}: a server's own, as target {meta.target}")
+    text = f"{root.path}: target {meta.target}, format {meta.format}, {meta.shared}"
+    return Check("store", State.OK, text)
 
 
 def _nearest(path: Path) -> Path:
     """`path`, or the closest folder above it that is there."""
     return next((each for each in (path, *path.parents) if os.path.lexists(each)), Path("/"))
-
-
-def _filesystem(place: Path) -> Check:
-    found = filesystem_of(place)
-    if found.network:
-        message = f"{found.type}, a network file system: locks and the index may not work there"
-        return Check("filesystem", State.WARN, message, "keep the store on a local disk")
-    kind = found.type or "unknown (the system does not say)"
-    return Check("filesystem", State.OK, f"{kind}" + ("" if found.network is None else ", local"))
-
-
-def _space(place: Path) -> Check:
-    free = filesystem_of(place).free_bytes
-    if free is None:
-        return Check("space", State.WARN, "free space is not known", f"look with `df {place}`")
-    message = f"{format_size(free)} free"
-    if free < _LOW_BYTES:
-        fix = "free some space, or run `vcache prune --max-size SIZE`"
-        return Check("space", State.WARN, message, fix)
-    return Check("space", State.OK, message)
 
 
 def _writable(place: Path) -> Check:
@@ -100,8 +97,32 @@ def _locks(root: StoreRoot) -> Check:
         return Check("locks", State.OK, "this system does not list who holds them")
     if not holders:
         return Check("locks", State.OK, "nobody holds a lock")
-    shown = ", ".join(f"`{each.lock}` by process {each.pid}" for each in holders)
+    shown = ", ".join(
+        f"`{each.lock}` by process {each.pid}{_name_of(each.pid)}: {_DOES[each.lock]}"
+        for each in holders
+    )
     return Check("locks", State.OK, f"held: {shown}; a lock ends with its process")
+
+
+def _name_of(pid: int) -> str:
+    """The program, where the system tells; in a container others may not be seen."""
+    try:
+        text = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return ""
+    return f" ({text})" if text else ""
+
+
+def _last_run(root: StoreRoot) -> Check:
+    run = last_run(root)
+    if run is None:
+        return Check("last_run", State.OK, "no run left a file here")
+    if run.live:
+        return Check("last_run", State.OK, f"{run.id} goes on right now")
+    if run.summary is None:
+        message = f"{run.id} was killed: what it stored is whole, the rest is to do"
+        return Check("last_run", State.WARN, message, "run the same `vcache warm` again")
+    return Check("last_run", State.OK, f"{run.id} came to its end")
 
 
 def _index(path: Path) -> Check:

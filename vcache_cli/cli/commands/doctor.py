@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli.blocks import Block, Facts, Lines, Table
@@ -18,9 +19,11 @@ from vcache_cli.cli.options import (
 )
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.text import count
+from vcache_cli.errors import VcacheError
 
 if TYPE_CHECKING:
     from vcache_cli.doctor import Diagnosis
+    from vcache_cli.store import StoreRoot
 
 __all__ = ["doctor"]
 
@@ -35,18 +38,27 @@ def doctor(
     """Check this machine and the store, and say what to do.
 
     Looks at versions, backends and their measured speed, the file system, space, permissions,
-    limits and locks. Changes nothing.
+    limits, locks, and the servers that are installed. Changes nothing.
     """
     from vcache_cli.doctor import examine
 
     path = settings_for(store=the_store(where, store)).store
-    found = examine(path.absolute())
+    found = examine(path.absolute(), _recognised(path))
     return Output(as_json, quiet).finish(
         envelope("doctor", found.as_json(), store=path),
         _view,
         bare=[f"{check.state}: {check.name}: {check.message}" for check in found.failed],
         problem=_problem(found),
     )
+
+
+def _recognised(path: Path) -> StoreRoot | None:
+    from vcache_cli.assemble import open_root
+
+    try:
+        return open_root(path)
+    except VcacheError:  # the doctor says itself what is wrong with it
+        return None
 
 
 def _problem(found: Diagnosis) -> Problem | None:
