@@ -132,7 +132,7 @@ def _completed(path: str | os.PathLike[str], found: StoreMeta, wanted: StoreMeta
 
 def _make_root(files: FileOps, path: str, meta: StoreMeta) -> None:
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _make_above(files, os.path.dirname(path))
         made = make_directory(files, path, meta.modes.directory)
     except OSError as error:
         if error.errno not in _NO_PLACE:
@@ -155,6 +155,17 @@ def _make_root(files: FileOps, path: str, meta: StoreMeta) -> None:
     facts = os.stat(path)
     if meta.shared == "private" and facts.st_uid == os.geteuid() and facts.st_mode & 0o022:
         _close_to_others(files, path, facts.st_mode)
+
+
+def _make_above(files: FileOps, path: str) -> None:
+    """Make the folders that a new store lies in; their names are durable, as the store's is."""
+    made, above = [], path
+    while not os.path.isdir(above):
+        above = os.path.dirname(above)
+        made.append(above)
+    os.makedirs(path, exist_ok=True)
+    for each in made:
+        sync_directory(files, each)
 
 
 def _close_to_others(files: FileOps, path: str, mode: int) -> None:
