@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.store.care import entry, make_store
+from tests.store.care import add, entry, make_store
 from vcache_cli.entry import Entry
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import HeaderLimits
 from vcache_cli.store import DiskStore, OsFiles, StoreRoot, read_file, read_header
-from vcache_cli.store.reader import _SMALL_BYTES
+from vcache_cli.store.reader import _SMALL_BYTES, EntryReader
 from vcache_cli.targets import NativeLayout
 from vcache_cli.tensor import Tensor
 
@@ -196,3 +196,18 @@ def test_a_long_header_is_read_in_a_second_step(tmp_path: Path) -> None:
     found = DiskStore(root).get(made.key)
     assert found is not None
     assert found.tensors["features"].data == made.tensors["features"].data
+
+
+def test_scratch_memory_is_used_again_and_says_the_same(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store")
+    plain, scratch = (EntryReader(OsFiles(), root.layout, scratch=each) for each in (False, True))
+    for tokens in (4, 40_000, 0, 7):  # of 640 KB and of nothing, too
+        path = add(root, entry(tokens, tokens=tokens))
+        relative = str(path.relative_to(root.path))
+        wanted, found = plain.read(str(path), relative), scratch.read(str(path), relative)
+        assert (found.key, found.metadata) == (wanted.key, wanted.metadata)
+        assert bytes(found.tensors["features"].data) == bytes(wanted.tensors["features"].data)
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InvalidEntryError):
+        scratch.read(str(path), relative)

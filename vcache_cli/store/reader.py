@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -47,15 +48,23 @@ class EntryReader:
 
     Takes no lock and writes nothing. The tensors of an entry share one buffer that nobody
     writes to.
+
+    Args:
+        files: the system calls.
+        layout: of the entries.
+        scratch: the tensors of an entry last until the same thread reads another, for which no
+            memory is taken then: for those who look and keep nothing.
     """
 
-    def __init__(self, files: FileOps, layout: Layout) -> None:
+    def __init__(self, files: FileOps, layout: Layout, *, scratch: bool = False) -> None:
         self._files = files
         self._layout = layout
         self._limits = layout.limits
         self._field = layout.checksum_field
         self._required = layout.checksum_required
         self._headers = HeaderReader(layout.limits)
+        self._buffer = _Scratch().buffer if scratch else empty_buffer
+        self._small_bytes = 0 if scratch else _SMALL_BYTES
 
     def read(self, path: str, relative: str) -> Entry:
         """The entry in the file at `path`, which lies at `relative` below its store's root.
@@ -74,7 +83,7 @@ class EntryReader:
         try:
             facts = files.fstat(fd)
             size_bytes = _entry_size(facts, self._limits)
-            if size_bytes > _SMALL_BYTES:
+            if size_bytes > self._small_bytes:
                 return self._read_steps(fd, size_bytes, relative), facts.st_mtime
             data = files.read(fd, size_bytes)
             if len(data) < size_bytes:
@@ -118,7 +127,7 @@ class EntryReader:
 
     def _read_steps(self, fd: int, size_bytes: int, relative: str) -> Entry:
         """The entry in a large file, each step of which is hashed once it is read."""
-        files, field, buffer = self._files, self._field, empty_buffer(size_bytes)
+        files, field, buffer = self._files, self._field, self._buffer(size_bytes)
         have = _fill(files, fd, buffer[:STEP_BYTES])
         prefix = bytes(buffer[:LENGTH_BYTES])
         end = LENGTH_BYTES + header_length(prefix, size_bytes, self._limits)
@@ -134,6 +143,19 @@ class EntryReader:
             _fill(files, fd, buffer[have:])
         tensors = _tensors(header, buffer.toreadonly())
         return self._layout.unpack(relative, header.metadata, tensors)
+
+
+class _Scratch(threading.local):
+    """Memory of each thread that is used again and again; as much as the largest entry took."""
+
+    def __init__(self) -> None:
+        self._memory = memoryview(bytearray(STEP_BYTES))
+
+    def buffer(self, size_bytes: int) -> memoryview:
+        """Of that size; what is in it is left over."""
+        if len(self._memory) < size_bytes:
+            self._memory = memoryview(bytearray(size_bytes))
+        return self._memory[:size_bytes]
 
 
 def read_file(files: FileOps, path: str, relative: str, layout: Layout) -> Entry:

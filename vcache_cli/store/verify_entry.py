@@ -127,7 +127,7 @@ class EntryChecker:
 
     def __init__(self, root: StoreRoot, level: Level) -> None:
         self._root, self._level = root, level
-        self._reader = EntryReader(OsFiles(), root.layout)
+        self._reader = EntryReader(OsFiles(), root.layout, scratch=True)
         self._opinion = SecondOpinion()
 
     def check(self, facts: FileFacts, known_bytes: int | None) -> Checked:
