@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import av
@@ -175,3 +176,11 @@ def test_shards_hold_every_tensor_once(tmp_path: Path) -> None:
     assert index["weight_map"] == {name: file for file, some in parts.items() for name in some}
     assert sorted(index["weight_map"]) == sorted(whole)
     assert all(any(name.startswith("vision_model") for name in some) for some in parts.values())
+
+
+def test_the_picture_of_a_run_is_whole_and_fetches_nothing() -> None:
+    text = (SAMPLES / "warm.svg").read_text(encoding="utf-8")
+    assert ET.fromstring(text).tag.endswith("svg")  # noqa: S314  our own
+    assert "url(http" not in text
+    assert "<script" not in text
+    assert "coverage" in text

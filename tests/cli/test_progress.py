@@ -175,7 +175,7 @@ def test_no_part_is_lost_on_a_narrow_terminal() -> None:
         assert part in " ".join(shown)
     (slowest,) = [line for line in shown if "slowest" in line]
     assert slowest.startswith("  encode ")
-    assert slowest.endswith(" 87% slowest")
+    assert slowest.endswith(" 87% busy, slowest")
 
 
 def test_a_bar_is_as_full_as_its_share_and_ascii_where_it_has_to_be() -> None:

@@ -30,6 +30,7 @@ _MIN_COLUMNS: Final = 12
 _MIN_LINES: Final = 12
 """Of a terminal that has room for the stages."""
 _LABEL: Final = len("preprocess")
+_SLOWEST: Final = ", slowest"
 _CYAN, _YELLOW, _GREY, _RED, _PLAIN = "36", "33", "90", "31", "0"
 
 
@@ -86,10 +87,10 @@ def _wrapped(parts: Sequence[str], columns: int) -> list[str]:
 
 
 def _stage_line(share: Share, pen: Pen, columns: int) -> str:
-    """``decode      ━━━━━━╌╌╌╌  61%``, and which is the slowest one."""
-    head, tail = f"  {share.stage:<{_LABEL}}  ", f" {share.share:4.0%}"
-    mark = " slowest" if share.slowest else ""
-    width = columns - len(head) - len(tail) - len(" slowest")
+    """``decode      ━━━━━━╌╌╌╌  61% busy``, and which is the slowest one."""
+    head, tail = f"  {share.stage:<{_LABEL}}  ", f" {share.share:4.0%} busy"
+    mark = _SLOWEST if share.slowest else ""
+    width = columns - len(head) - len(tail) - len(_SLOWEST)
     if width < 1:
         return f"{head.strip()}{tail}"[:columns]
     style = _YELLOW if share.slowest else _CYAN
