@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from vcache_cli.cli.output import discard
-from vcache_cli.errors import PartialFailureError, UsageError
+from vcache_cli.errors import PartialFailureError, RefusedError, UsageError
 from vcache_cli.items import display_path
 from vcache_cli.store.files import OsFiles, explained, sync_directory
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Write = Callable[[bytes], object]
 
-__all__ = ["archive_sink", "archive_source"]
+__all__ = ["archive_sink", "archive_source", "check_signature", "write_signature"]
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -76,6 +76,44 @@ def archive_source(name: str) -> Iterator[BinaryIO]:
         raise UsageError(f"{display_path(name)}: {error.strerror}") from error
     with file:
         yield file
+
+
+def write_signature(name: str, manifest_sha256: str, key: str) -> None:
+    """Sign the archive in the file `name`, into another one beside it.
+
+    Raises:
+        UsageError: the key cannot be used.
+        StoreFullError, AccessError, OSError: the signature cannot be written.
+    """
+    from vcache_cli.store.signature import SIGNATURE_SUFFIX, sign
+
+    path = os.path.abspath(name) + SIGNATURE_SUFFIX
+    signature = sign(manifest_sha256, key)
+    with explained(OsFiles(), os.path.dirname(path)), _written(path, force=True) as file:
+        file.write(signature)
+
+
+def check_signature(name: str, source: BinaryIO, allowed: str) -> str:
+    """Who signed the archive in the file `name`, which is read whole, and then from its beginning.
+
+    Raises:
+        UsageError: it is no file that can be read twice.
+        RefusedError: it is not signed, not by any of those allowed, or damaged.
+    """
+    from vcache_cli.store.signature import SIGNATURE_SUFFIX, manifest_of, signer_of
+
+    if name == "-" or not source.seekable():
+        raise UsageError(
+            "a pipe cannot be read twice, before and after the signature was checked",
+            hint="save the archive to a file first",
+        )
+    try:
+        signature = Path(name + SIGNATURE_SUFFIX).read_bytes()
+    except FileNotFoundError as error:
+        raise RefusedError(f"{display_path(name)}{SIGNATURE_SUFFIX} is not there") from error
+    signer = signer_of(manifest_of(source), signature, allowed)
+    source.seek(0)
+    return signer
 
 
 @contextlib.contextmanager

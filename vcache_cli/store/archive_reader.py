@@ -79,6 +79,11 @@ class ArchiveReader:
         self.read_bytes = 0
         """So far."""
 
+    @property
+    def manifest_sha256(self) -> str:
+        """Of the parts read so far; the manifest's once `parts` came to its end."""
+        return self._manifest.hexdigest()
+
     def parts(self) -> Iterator[Part]:
         """Each part, as soon as it is there; comes to its end only where nothing is missing.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vcache_cli.cli import completion
-from vcache_cli.cli.archives import archive_sink
+from vcache_cli.cli.archives import archive_sink, write_signature
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem, worst
 from vcache_cli.cli.options import (
@@ -22,6 +22,7 @@ from vcache_cli.cli.output import Output
 from vcache_cli.cli.scopes import chosen_keys
 from vcache_cli.cli.text import count
 from vcache_cli.cli.transfer_views import export_view
+from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
 
 if TYPE_CHECKING:
@@ -67,6 +68,14 @@ def export(
         ),
     ] = None,
     force: Annotated[bool, option("--force", about="Replace a file that is there.")] = False,
+    sign: Annotated[
+        str | None,
+        option(
+            "--sign",
+            metavar="KEYFILE",
+            about="Sign it with this SSH key, into FILE.sig; needs `ssh-keygen`.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
@@ -79,12 +88,16 @@ def export(
     from vcache_cli.assemble import open_root
     from vcache_cli.store.export import export_store
 
+    if sign and file == "-":
+        raise UsageError("`-` has no place for a signature", hint="name a file")
     settings = settings_for(store=store)
     root = open_root(settings.store, target=target)
     wanted = chosen_keys(root, model=model, stage=stage, keys=key, filters=filters, corpus=corpus)
     output = Output(as_json, quiet)
     with archive_sink(file, root.path, output, force=force) as (output, write):
         result = export_store(root, write, wanted=wanted)
+    if sign:
+        write_signature(file, result.manifest_sha256, sign)
     if not result.entries:
         output.say("no entry was exported")
     fields = {"file": display_path(file), **result.as_json()}

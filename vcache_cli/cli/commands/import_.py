@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vcache_cli.cli.archives import archive_source
+from vcache_cli.cli.archives import archive_source, check_signature
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.interrupts import Interrupts, at_once
 from vcache_cli.cli.options import (
@@ -15,6 +15,7 @@ from vcache_cli.cli.options import (
     MinFreeOption,
     QuietOption,
     StoreOption,
+    option,
     settings_for,
 )
 from vcache_cli.cli.output import Output
@@ -32,6 +33,15 @@ def import_(
     store: StoreOption = None,
     max_size: MaxSizeOption = None,
     min_free: MinFreeOption = None,
+    signed_by: Annotated[
+        str | None,
+        option(
+            "--signed-by",
+            metavar="SIGNERS",
+            about="Only with a signature in FILE.sig of one of these: a file as OpenSSH's"
+            " allowed_signers; needs `ssh-keygen`.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
@@ -48,6 +58,8 @@ def import_(
     limits = WarmOptions(max_size_bytes=settings.max_size, min_free_bytes=settings.min_free)
     output = Output(as_json, quiet)
     with archive_source(file) as source, Interrupts(at_once) as interrupts:
+        if signed_by:
+            output.say(f"signed by {check_signature(file, source, signed_by)}")
         result = import_archive(source, store=settings.store, options=limits)
     if interrupts.error:  # it came where nothing can be raised
         raise interrupts.error
