@@ -105,6 +105,10 @@ def test_a_recipe_comes_back_from_its_json() -> None:
     assert recipe_of(changed(target_options={}, settings={})) is not None
 
 
+def test_numbers_that_json_has_not_are_no_recipe() -> None:
+    assert recipe_of(changed(settings={"a": float("nan")})) is None
+
+
 @given(st.dictionaries(st.sampled_from([*RECIPE.as_json(), "more"]), JSON))
 def test_what_is_no_recipe_is_none(value: dict[str, Any]) -> None:
     found = recipe_of({**RECIPE.as_json(), **value})

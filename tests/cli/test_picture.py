@@ -126,6 +126,16 @@ def test_an_entry_of_pixels_is_drawn_from_itself(
     assert panels == ["source, 320 x 240", "what the model sees, 308 x 252, 99 tokens"]
 
 
+def test_an_entry_of_vllm_is_drawn_by_the_recipe_beside_it(
+    vcache: Vcache, media: Path, qwen: Path, out: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    common = ("--target", "vllm-ec", "--backend", "numpy")
+    vcache("warm", media / "hills.jpg", "-m", qwen, "-s", store, *common)
+    words = ("inspect", "--picture", out, media / "hills.jpg", "-s", store, "--json")
+    assert len(vcache(*words).document["picture"]["panels"]) == 3
+
+
 def test_nothing_of_others_is_replaced(
     vcache: Vcache, media: Path, qwen: Path, out: Path, tmp_path: Path
 ) -> None:

@@ -15,16 +15,20 @@ from vcache_cli.assemble.picture_panels import (
     seen_of_sight,
     source_panel,
 )
+from vcache_cli.assemble.targets import load_target
+from vcache_cli.assemble.whymiss_recipes import key_under
 from vcache_cli.assemble.whymiss_wanted import one_item
 from vcache_cli.drawing import draw_sheet
 from vcache_cli.errors import ItemError, UsageError, VcacheError
 from vcache_cli.items import Stage
+from vcache_cli.protocols import WarmTarget
 from vcache_cli.store.files import OsFiles
 from vcache_cli.store.index import open_index
 from vcache_cli.store.reader import read_file
+from vcache_cli.store.recipes import kept_recipes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Final
 
     from vcache_cli.drawing import Panel
@@ -88,7 +92,7 @@ def draw_entry(root: StoreRoot, row: EntryRow, *, source: str | None = None) -> 
         UsageError: it holds nothing that can be drawn.
     """
     entry = read_file(OsFiles(), f"{root.path}/{row.path}", row.path, root.layout)
-    eyes = eyes_of_recipe(entry.recipe)
+    eyes = eyes_of_recipe(entry.recipe or _kept_recipe(root, row))
     paths = [*([source] if source else []), *_paths(root, row)]
     sight, note = _source_of(row, eyes, paths)
     like = seen_of_sight(eyes, sight) if eyes and sight else None
@@ -124,6 +128,15 @@ def _source_of(row: EntryRow, eyes: Eyes | None, paths: Sequence[str]) -> tuple[
             return sight, ""
         told = f"{item.source} has changed since"
     return None, told
+
+
+def _kept_recipe(root: StoreRoot, row: EntryRow) -> Mapping[str, Any]:
+    """The recipe that was kept beside files that say nothing; empty where none was."""
+    target = load_target(root.meta.target)
+    if row.source_sha256 is None or not isinstance(target, WarmTarget):
+        return {}
+    found = (each for each in kept_recipes(root) if target.key_from == "digest")
+    return next((r for r in found if key_under(r, target, row.source_sha256) == row.key), {})
 
 
 def _paths(root: StoreRoot, row: EntryRow) -> list[str]:

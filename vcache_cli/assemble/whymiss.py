@@ -33,6 +33,8 @@ __all__ = ["WhyMiss", "why_miss"]
 State = Literal["hit", "cold", "damaged", "stale", "other_model", "unreadable"]
 
 _NAMES_OF: Final = {stored: name for name, stored in DTYPES.items()}
+_UNKNOWN: Final = "of what model and settings it was made, its file does not say"
+"""Of an entry that the server wrote itself, under a key that leaves them out."""
 _FOLLOWS_PROFILE: Final = ("settings.", "profile_revision", "family_revision")
 """Parts that may differ only because the profile does."""
 
@@ -104,7 +106,8 @@ def _there(root: StoreRoot, index: Index, loaded: LoadedRecipe, wanted: Wanted) 
     if seen.problem:
         return WhyMiss("damaged", wanted, (f"the entry is there, but damaged: {seen.problem}",))
     if where_current(loaded, Presence(root))(key):
-        return WhyMiss("hit", wanted)
+        unknown = not seen.recipe and loaded.target.key_from != "digest"
+        return WhyMiss("hit", wanted, (_UNKNOWN,) if unknown else ())
     found = differences(wanted.recipe.as_json(), seen.recipe)
     told = "; ".join(each.told for each in found) or "it is of another recipe"
     reason = f"the server would take an entry that is out of date: {told}"

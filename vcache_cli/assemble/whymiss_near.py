@@ -8,10 +8,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from vcache_cli.assemble.whymiss_parts import Difference, differences, shown
-from vcache_cli.assemble.whymiss_recipes import recipe_of
+from vcache_cli.assemble.whymiss_recipes import key_under
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.items import display_path
-from vcache_cli.protocols import Evidence, Examiner
+from vcache_cli.protocols import Examiner
 from vcache_cli.quantity import format_time
 from vcache_cli.store.index_schema import pack_key
 from vcache_cli.store.inspection import inspect_entry
@@ -165,7 +165,9 @@ class Neighbourhood:
         """By key of the same bytes, each recipe that was kept beside files that say nothing."""
         if self.loaded.target.key_from != "digest":
             return {}
-        keys = ((_key_under(r, self.loaded, source_sha256), r) for r in kept_recipes(self.root))
+        keys = (
+            (key_under(r, self.loaded.target, source_sha256), r) for r in kept_recipes(self.root)
+        )
         return {key: recipe for key, recipe in keys if key is not None}
 
     def _keys_of_picture(self) -> Iterable[str]:
@@ -241,11 +243,3 @@ def _server_differences(wanted: Wanted, server: Mapping[str, Any]) -> tuple[Diff
         return ()
     asked, there = ({"target_options": {"model_name": each}} for each in (mine, name))
     return differences(asked, there)
-
-
-def _key_under(recipe: Mapping[str, Any], loaded: LoadedRecipe, source_sha256: str) -> str | None:
-    """The key of a source under a kept recipe; None where it is none of this version's."""
-    known = recipe_of(recipe)
-    if known is None or known.target != loaded.target.name:
-        return None
-    return loaded.target.key(known, Evidence(source_sha256))

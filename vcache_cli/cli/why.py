@@ -167,6 +167,7 @@ def _verdict(document: Mapping[str, Any]) -> Iterator[str]:
     verdict = _VERDICTS[document["state"]]
     if document["would_hit"]:
         yield f"{verdict}: {document['wanted']['key']}"
+        yield from reasons
         return
     yield f"{verdict}:"
     told = {each["message"] for each in nearest}
