@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = {"PIL", "av", "mlx", "numpy", "ray", "torch", "transformers"}
+HEAVY = {"PIL", "av", "fsspec", "mlx", "numpy", "ray", "torch", "transformers"}
 TERMINAL = {"rich", "typer"}
 
 SHOW_HELP = """

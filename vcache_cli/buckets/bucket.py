@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import secrets
 import threading
 import time
 from datetime import UTC, datetime
@@ -167,7 +165,7 @@ class Bucket:
             self._tried(lambda: self._fs.pipe_file(path, data))
             self.moved.add(len(data))
             return
-        temp = f"{path}.{secrets.token_hex(4)}.part"
+        temp = f"{path}.{os.urandom(4).hex()}.part"
         self._tried(lambda: self._fs.pipe_file(temp, data))
         self._tried(lambda: self._fs.mv(temp, path))
         self.moved.add(len(data))
@@ -204,7 +202,9 @@ class Bucket:
                 if number + 1 >= TRIES.get(error.item_kind, 1):
                     raise
                 longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**number)
-                self.pause(longest * (0.5 + random.random() / 2))  # noqa: S311  spreads the tries
+                self.pause(
+                    longest * (0.5 + os.urandom(1)[0] / 512)
+                )  # spreads those of many machines
         raise AssertionError
 
     def _caught(self, ask: Callable[[], T]) -> T:
