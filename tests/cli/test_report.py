@@ -10,20 +10,27 @@ import pytest
 
 from tests.cli.running import Vcache, conforming
 
-pytestmark = pytest.mark.usefixtures("thread_isolation")
+
+@pytest.fixture(scope="session")
+def ran_once(
+    warmed_once: Path, samples: Path, tiny_siglip: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A store whose last run met what is there, and what cannot be read; copy it."""
+    from vcache_cli import warm
+
+    root = tmp_path_factory.mktemp("ran") / "store"
+    shutil.copytree(warmed_once, root)
+    sources = [str(samples / "media"), str(samples / "bad")]
+    assert list(warm(sources, store=root, model=tiny_siglip))
+    return root
 
 
 @pytest.fixture
-def thread_isolation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VCACHE_ISOLATION", "thread")
-
-
-@pytest.fixture
-def ran(vcache: Vcache, warmed: Path, samples: Path, tiny_siglip: Path) -> Path:
-    """A store whose last run met what is there, and what cannot be read."""
-    sources = [samples / "media", samples / "bad"]
-    assert vcache("warm", *sources, "-m", tiny_siglip, "-s", warmed, "-q").code == 3
-    return warmed
+def ran(ran_once: Path, tmp_path: Path) -> Path:
+    """The same, of the test's own."""
+    root = tmp_path / "store"
+    shutil.copytree(ran_once, root)
+    return root
 
 
 def test_the_summary_says_what_came_of_the_run(vcache: Vcache, ran: Path) -> None:
@@ -133,5 +140,5 @@ def test_a_store_without_a_run_says_so(vcache: Vcache, ran: Path) -> None:
     shutil.rmtree(ran / ".vcache/runs")
     shown = vcache("report", ran)
     assert shown.code == 2
-    assert "no run `last`" in shown.err
+    assert "no run of `vcache warm` left a file" in shown.err
     assert json.loads(vcache("report", ran, "--json").out)["error"]["code"] == 2

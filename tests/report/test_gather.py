@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.report.making import EARLIER_ID, line, report_of, write_run
@@ -89,6 +89,7 @@ def test_a_comparison_says_whose_fate_changed(tmp_path: Path) -> None:
     assert "before" not in changes["tokens"]
 
 
+@settings(max_examples=50)
 @given(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, JSON)), max_size=5))
 def test_no_line_breaks_the_fold(lines: list[dict[str, Any]]) -> None:
     good = [each | {"source": "x", "status": "failed"} for each in lines]
@@ -98,3 +99,18 @@ def test_no_line_breaks_the_fold(lines: list[dict[str, Any]]) -> None:
 def test_a_long_text_is_cut() -> None:
     fold = fold_run([line("x" * 10_000, "failed")])
     assert len(fold.failures[0]["source"]) == 2_000
+
+
+def test_a_run_that_is_not_over_says_so(tmp_path: Path) -> None:
+    from tests.store.care import make_store
+    from vcache_cli.report import make_report
+    from vcache_cli.store.runs import RunLog, last_run
+
+    root = make_store(tmp_path / "store")
+    with RunLog(root):
+        run = last_run(root)
+        assert run is not None
+        assert make_report(run, root=root).fields["run"]["state"] == "running"
+    run = last_run(root)
+    assert run is not None
+    assert make_report(run, root=root).fields["run"]["state"] == "killed"

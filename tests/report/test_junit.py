@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.report.making import document, line, report_of
 from vcache_cli.report import junit as junit_module
 from vcache_cli.report.junit import junit
+
+if TYPE_CHECKING:
+    import pytest
 
 ALLOWED = {
     "testsuites": {"testsuite"},

@@ -46,6 +46,11 @@ def find_run(root: StoreRoot | None, spec: str, *, before: Run | None = None) ->
         raise UsageError(f"run `{spec}` is one of a store", hint="name the store with --store")
     if spec == "previous":
         return _previous(root, before)
+    if spec == "last" and not list_runs(root):
+        raise UsageError(
+            f"no run of `vcache warm` left a file in {root.path}",
+            hint="`vcache stats` says what a store holds",
+        )
     return read_run(root, spec)
 
 
