@@ -202,9 +202,8 @@ class Bucket:
                 if number + 1 >= TRIES.get(error.item_kind, 1):
                     raise
                 longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**number)
-                self.pause(
-                    longest * (0.5 + os.urandom(1)[0] / 512)
-                )  # spreads those of many machines
+                spread = os.urandom(1)[0] / 255  # so that many machines do not come back as one
+                self.pause(longest * (0.5 + spread / 2))
         raise AssertionError
 
     def _caught(self, ask: Callable[[], T]) -> T:
