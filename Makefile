@@ -10,7 +10,7 @@ DEV := .[dev$(if $(BACKEND),$(comma)$(BACKEND))]
 STORE := build/demo-store
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint parity parity-torch browser cluster bench fuzz soak clean
+.PHONY: help setup demo test lint parity parity-torch browser cluster crash bench fuzz soak clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,12 @@ browser: .venv-browser/browser.stamp ## Open the HTML report in the system's Chr
 
 cluster: .venv-cluster/cluster.stamp ## Try buckets against an S3 server on loopback
 	.venv-cluster/bin/python -m pytest -q -W default tests/remote
+
+crash: .venv/dev.stamp ## Kill each command at each call, fail each call, cut the power: minutes
+	.venv/bin/python -m tests.crash.matrix shim
+	.venv/bin/python -m tests.crash.matrix power
+	.venv/bin/python -m tests.crash.matrix errno
+	$(if $(shell command -v strace),.venv/bin/python -m tests.crash.matrix strace)
 
 bench: .venv/dev.stamp ## Measure against peers, write tests/bench/RESULTS.md
 	.venv/bin/python tests/bench/run.py
