@@ -24,8 +24,12 @@ _COMPLETE = "_VCACHE_COMPLETE"
 _STDERR = 2
 
 
-def build() -> typer.Typer:
-    """The application with its commands. Loads no heavy library."""
+def build(only: str | None = None) -> typer.Typer:
+    """The application with its commands. Loads no heavy library.
+
+    Args:
+        only: the one command that will be run, which saves half of the start; None: all of them.
+    """
     from vcache_cli.cli.commands import COMMANDS
     from vcache_cli.cli.help import HelpfulCommand, HelpfulGroup
 
@@ -37,7 +41,8 @@ def build() -> typer.Typer:
         rich_markup_mode=None,  # plain help: half the start-up time, and it can be piped
         context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     )
-    for name, command in COMMANDS.items():
+    chosen = {only: COMMANDS[only]} if only else COMMANDS
+    for name, command in chosen.items():
         app.command(name, cls=HelpfulCommand)(command)
     return app
 
@@ -105,9 +110,14 @@ def _run(options: list[str], output: Output) -> int:
 
 
 def _invoke(args: list[str]) -> int:
+    from vcache_cli.cli.commands import COMMANDS
+
     if _COMPLETE in os.environ:
-        build()(prog_name="vcache")
-    command = typer.main.get_command(build())
+        # All words but the last one, which is being written and may become another command.
+        line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+        named = line.split(" ")[1:-1]
+        build(named[0] if named and named[0] in COMMANDS else None)(prog_name="vcache")
+    command = typer.main.get_command(build(args[0] if args and args[0] in COMMANDS else None))
     with command.make_context("vcache", args) as context:
         code = command.invoke(context)
     return code if isinstance(code, int) else 0
