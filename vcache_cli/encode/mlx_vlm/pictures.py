@@ -119,10 +119,10 @@ class ServerPreprocessor:
         return RequestPixels(tensors, self._count(inputs), inputs=inputs)
 
     def _prepared(self, pictures: Sequence[Frames]) -> dict[str, Any]:
+        loaded = self._owner.loaded  # puts a BLAS before MLX, which what follows imports
         from mlx_vlm.prompt_utils import apply_chat_template
         from mlx_vlm.utils import prepare_inputs
 
-        loaded = self._owner.loaded
         model, processor = loaded.model, loaded.processor
         prefix = model.config.model_type not in _PREFIX
         try:
