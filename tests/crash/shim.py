@@ -33,17 +33,22 @@ CHANGING: Final = frozenset(
     }
 )
 """Calls that leave something else on the disk."""
-_OF_DESCRIPTOR: Final = ("write", "read", "readv", "fchmod", "fchown", "fsync", "fstat", "close")
+_OF_DESCRIPTOR: Final = (
+    *("write", "read", "readv", "pread", "fchmod", "fchown", "fsync", "fstat", "close"),
+)
 _OF_PATH: Final = ("unlink", "mkdir", "rmdir", "utime", "lstat", "scandir", "listdir")
 _OF_TWO: Final = ("rename", "replace", "link")
 _NEW: Final = frozenset({"create", "mkdir", "rename", "link"})
+_LOOKING: Final = frozenset(
+    {"open", "read", "readv", "pread", "fstat", "lstat", "scandir", "listdir"}
+)
 ERRNOS: Final = {
     errno.ENOSPC: _NEW | {"write", "fsync", "fchmod", "close"},
     errno.EDQUOT: _NEW | {"write", "fsync", "close"},
-    errno.EIO: CHANGING | {"open", "read", "readv", "fstat", "lstat", "scandir", "listdir"},
+    errno.EIO: CHANGING | _LOOKING,
     errno.EROFS: CHANGING - {"fsync"},
     errno.EMFILE: frozenset({"open", "create", "scandir", "listdir"}),
-    errno.ESTALE: CHANGING | {"open", "read", "readv", "fstat", "lstat", "scandir", "listdir"},
+    errno.ESTALE: CHANGING | _LOOKING,
 }
 """Errors, and the calls that a system may answer with them."""
 
@@ -139,7 +144,7 @@ class Short:
     def __call__(self, number: int, call: Call) -> int | None:
         """See `Act`."""
         del number
-        return self._most if call.name in {"read", "readv", "write"} else None
+        return self._most if call.name in {"read", "readv", "pread", "write"} else None
 
 
 class Shim:
@@ -259,4 +264,4 @@ def _less(name: str, args: tuple[Any, ...], most: int | None) -> tuple[Any, ...]
         return (args[0], memoryview(args[1]).cast("B")[:most])
     if name == "readv":
         return (args[0], [memoryview(args[1][0]).cast("B")[:most]])
-    return (args[0], min(args[1], most))
+    return (args[0], min(args[1], most), *args[2:])

@@ -143,9 +143,11 @@ def _problem(report: VerifyReport, *, repair: bool) -> Problem | None:
     drifted = Counter(each.reason for each in left if each.reason is not None)
     if len(left) == drifted.total():
         return _drift(drifted)
-    message = f"{count(len(left), 'damaged file')}; {left[0].path}: {left[0].kind}"
+    first = left[0]
+    told = f" ({first.actual})" if first.kind == "io_error" and first.actual else ""
+    message = f"{count(len(left), 'damaged file')}; {first.path}: {first.kind}{told}"
     if repair:  # it could not be moved aside: say why
-        message = f"{message}, {left[0].action}"
+        message = f"{message}, {first.action}"
         return Problem(4, "damage", message, "correct that, or remove the file yourself")
     return Problem(
         4, "damage", message, "run it with --repair; then warm again, or let the server refill it"
