@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.running import conforming
+from tests.e2e.forked import FORKS, run_forked
 
 __all__ = ["VCACHE", "Run", "aged", "entries", "keys", "many", "start", "vcache"]
 
 VCACHE = (sys.executable, "-m", "vcache_cli")
 TIMEOUT_SECONDS = 50
 HOUR_SECONDS = 3600
+AT_START = ("PYTHON", "LC_", "LANG", "OMP_", "OPENBLAS", "MKL", "VCACHE_BLAS", "VCACHE_ISOLATION")
+"""Variables that an interpreter or a library reads when it starts."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +58,22 @@ def vcache(
         env: variables beside those of the test.
         launcher: words before the command, such as ``strace``.
     """
-    done = subprocess.run(
-        [*launcher, *VCACHE, *map(_word, args)],
-        cwd=cwd,
-        input=stdin,
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
-    run = Run(done.returncode, done.stdout.decode(), done.stderr.decode())
+    words = [*map(_word, args)]
+    variables = {"VCACHE_ISOLATION": "thread", **os.environ, **(env or {})}
+    if FORKS and not launcher and not any(name.startswith(AT_START) for name in env or ()):
+        code, out, err = run_forked(words, cwd=cwd, stdin=stdin, env=variables)
+    else:
+        done = subprocess.run(
+            [*launcher, *VCACHE, *words],
+            cwd=cwd,
+            input=stdin,
+            env={**os.environ, **(env or {})},
+            capture_output=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+        code, out, err = done.returncode, done.stdout, done.stderr
+    run = Run(code, out.decode(), err.decode())
     assert "Traceback" not in run.err, run.err
     if "--json" in args:
         assert run.document["vcache_version"]
