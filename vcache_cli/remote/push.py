@@ -153,8 +153,8 @@ class _Push:
     def finish(self, origin: Origin, warm_run: str) -> None:
         """Wait for what is being written, and say what belongs together."""
         self._settle(until=0)
-        if not self._entries:
-            return
+        if self._result.error or not self._entries:
+            return  # half a push is no run: the next one finds its objects by their names
         self._entries.sort(key=lambda each: each.file.path)
         contents = {each.file.path: each.file.sha256 for each in self._entries}
         for each in self._before.manifests:
@@ -167,7 +167,7 @@ class _Push:
             self._write(TAG_NAME, _TAG)
             self._write(name.name, manifest.encoded())
             self._result.run = name.run
-        self._look_again()
+            self._look_again()
 
     def _standing(self, file: ArchivedFile, row: EntryRow | None) -> tuple[str, RemoteEntry]:
         mine = RemoteEntry.of(file, row)
