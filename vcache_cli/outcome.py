@@ -30,7 +30,7 @@ class Failure:
     """Why an item failed or was skipped."""
 
     stage: str
-    """``discover``, ``digest``, ``decode``, ``preprocess``, ``encode`` or ``write``."""
+    """``discover``, ``digest``, ``decode``, ``preprocess``, ``encode``, ``write`` or ``send``."""
     kind: str
     """Machine-readable, such as ``truncated`` or ``not_media``."""
     message: str

@@ -71,6 +71,13 @@ EXAMPLES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     ),
     "merge": (("vcache merge part1 part2 part3 -s whole", "after `warm --shard 1/3` and so on"),),
     "key": (("vcache key photos -m models/siglip", "changes when a picture or the model does"),),
+    "replay": (
+        ("vcache replay photos --server http://127.0.0.1:8080 -m NAME", "each picture once"),
+        (
+            "vcache replay log.jsonl --server http://127.0.0.1:8080 -m NAME --again --measure 20",
+            "requests of a log, after a restart, and what it was good for",
+        ),
+    ),
     "serve-mlx-vlm": (
         ("vcache serve-mlx-vlm -m models/gemma -s store -- --port 8080", "on this machine alone"),
     ),

@@ -21,9 +21,13 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Which model and server": (
         *("model", "preset", "download", "target", "profile", "force_profile"),
         *("trust_remote_code", "model_name", "max_side", "omlx_version", "allow_lossy"),
+        *("server", "api_key_env", "proxy"),
     ),
     "Which pictures": ("exclude", "groups", "limit", "null", "shard", "media_root", "allow_http"),
-    "Videos": ("fps", "num_frames", "max_frames"),
+    "How it is sent": (
+        *("concurrency", "rate", "retries", "timeout", "prompt", "measure", "again", "state"),
+    ),
+    "Videos": ("videos", "fps", "num_frames", "max_frames"),
     "What is stored, and where": (
         *("store", "stage", "dtype", "max_size", "min_free", "on_full", "manifest"),
     ),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble import WarmRun
     from vcache_cli.cli.requests import Request
 
-__all__ = ["Ended", "run_warm"]
+__all__ = ["Ended", "Watcher", "run_warm"]
 
 _ENDS_THE_RUN: Final = frozenset({StoreFullError.kind, AccessError.kind})
 """Kinds of failures that the error at the end tells once for all items in flight."""
