@@ -43,8 +43,9 @@ browser: .venv-browser/browser.stamp ## Open the HTML report in the system's Chr
 	tests/browser/ensure-chromium
 	.venv-browser/bin/python -m pytest -q -W default tests/browser
 
-cluster: .venv-cluster/cluster.stamp ## Try buckets against an S3 server on loopback
+cluster: .venv-cluster/cluster.stamp ## Try an S3 server and a Ray cluster, both on loopback
 	.venv-cluster/bin/python -m pytest -q -W default tests/remote
+	.venv-cluster/bin/python -m pytest -q -W default tests/ray
 
 crash: .venv/dev.stamp ## Kill each command at each call, fail each call, cut the power: minutes
 	.venv/bin/python -m tests.crash.matrix shim

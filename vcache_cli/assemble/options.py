@@ -51,6 +51,13 @@ class WarmOptions:
     """Longest that a process may take for an item; None is no limit."""
     item_memory_bytes: int | None = 4 * 1024**3
     """Most memory that a process may take for an item; None is no limit."""
+    engine: Literal["local", "ray"] = "local"
+    """Where the pass runs: in this process, or in parts on a Ray cluster."""
+    ray_address: str = "auto"
+    """Of the cluster: ``HOST:PORT``, or ``auto`` for the one of this machine."""
+    encoder_resources: str | None = None
+    """What one encoder of the cluster takes, such as ``CPU=4,GPU=1``; None is all CPUs of a node,
+    or one GPU with its share of them."""
     batch_size: int | None = None
     """Items encoded at once; None lets the encoder decide."""
     on_error: Literal["skip", "fail"] = "skip"

@@ -142,8 +142,15 @@ def _refuse_others(folder: Path, target: str) -> None:
         )
 
 
-def open_budget(root: StoreRoot, options: WarmOptions, target: Target) -> Budget | None:
+def open_budget(
+    root: StoreRoot, options: WarmOptions, target: Target, *, shares: int = 1
+) -> Budget | None:
     """The room that a run may use; None where nothing limits it but the disk.
+
+    Args:
+        root, options, target: of the run.
+        shares: writers that divide the room up to the limit among them, each unaware of the
+            others.
 
     Raises:
         RefusedError: a limit above which the target's server deletes entries itself.
@@ -158,6 +165,7 @@ def open_budget(root: StoreRoot, options: WarmOptions, target: Target) -> Budget
         with open_index(root, mode="w") as index:
             index.refresh()
             used_bytes = index.totals().logical_bytes
+        limit_bytes = used_bytes + max(0, limit_bytes - used_bytes) // shares
     return Budget(
         max_size_bytes=limit_bytes,
         min_free_bytes=options.min_free_bytes,

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from vcache_cli.assemble.batching import batch_size_of, concurrency_of
-from vcache_cli.assemble.current import where_current
-from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers, worker_count
+from vcache_cli.assemble.cluster import ClusterPass, ShardWork, check_engine, open_cluster
+from vcache_cli.assemble.passes import worker_count
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.space import PruningWriter, refuse_pruning
-from vcache_cli.assemble.stores import create_root, open_budget
+from vcache_cli.assemble.stores import create_root
 from vcache_cli.assemble.targets import store_options
-from vcache_cli.engines import ThreadEngine
-from vcache_cli.entry import Provenance
+from vcache_cli.assemble.warm_pass import WRITER_THREADS, PassMaker
 from vcache_cli.errors import NothingToDoError, VcacheError
 from vcache_cli.outcome import Status
-from vcache_cli.pipeline import (
-    MOST_AHEAD,
-    EncodeBatch,
-    ErrorPolicy,
-    WarmParts,
-    WarmPass,
-    WarmTotals,
-)
+from vcache_cli.pipeline import MOST_AHEAD, ErrorPolicy, WarmPass, WarmTotals
 from vcache_cli.protocols import Bounded, Trickling
 from vcache_cli.store import DiskStore, StoreRoot
 from vcache_cli.store.index import Index, open_index
-from vcache_cli.store.presence import Presence
 from vcache_cli.store.recipes import keep_recipe
 from vcache_cli.store.runs import RunLog
-from vcache_cli.store.use import Use
-from vcache_cli.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +35,6 @@ if TYPE_CHECKING:
     from vcache_cli.protocols import Source
 
 __all__ = ["WarmRun", "WarmSummary", "open_warm"]
-
-_WRITER_THREADS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +59,13 @@ def open_warm(source: Source, *, store: Path, model: str, options: WarmOptions) 
         NotAStoreError, FormatTooNewError, RefusedError: `store` is not ours to write.
         AccessError, StoreFullError, LockBusyError: the store cannot be written.
     """
-    policy = ErrorPolicy.parse(options.on_error, options.max_errors)
+    ErrorPolicy.parse(options.on_error, options.max_errors)  # refused before anything is loaded
     refuse_pruning(options)
+    check_engine(options)
     loaded = load_recipe(model, options)
     common = store_options(loaded.target, loaded.recipe)
     root = create_root(store, target=options.target, options=common)
-    return WarmRun(source, loaded=loaded, root=root, options=options, policy=policy)
+    return WarmRun(source, model=model, loaded=loaded, root=root, options=options)
 
 
 class WarmRun:
@@ -85,26 +73,27 @@ class WarmRun:
 
     Args:
         source: the corpus.
+        model: as it was named.
         loaded: the recipe and what carries it out.
         root: the store.
         options: the caller's choices.
-        policy: how many failing items are borne.
     """
 
     def __init__(
         self,
         source: Source,
         *,
+        model: str,
         loaded: LoadedRecipe,
         root: StoreRoot,
         options: WarmOptions,
-        policy: ErrorPolicy,
     ) -> None:
         self._source = source
+        self._model = model
         self._loaded = loaded
         self._root = root
         self._options = options
-        self._policy = policy
+        self._policy = ErrorPolicy.parse(options.on_error, options.max_errors)
         self._held = ExitStack()
         self._totals = WarmTotals()
         self._started = time.monotonic()
@@ -163,7 +152,9 @@ class WarmRun:
     @property
     def lanes(self) -> dict[str, int]:
         """How many items at once are in each part of the run: prepare, encode, write."""
-        lanes = {"prepare": worker_count(self._options), "write": _WRITER_THREADS}
+        if isinstance(self._pass, ClusterPass):
+            return self._pass.lanes
+        lanes = {"prepare": worker_count(self._options), "write": WRITER_THREADS}
         encoder = self._loaded.encoder
         return {**lanes, "encode": encoder.concurrency} if encoder else lanes
 
@@ -203,47 +194,26 @@ class WarmRun:
         except VcacheError as error:
             self._pass.give_up(error)
 
-    def _make_pass(self, store: DiskStore, index: Index, held: ExitStack) -> WarmPass:
-        options, loaded = self._options, self._loaded
-        budget = open_budget(self._root, options, loaded.target)
-        writer = held.enter_context(store.writer(_WRITER_THREADS, budget))
-        submit = writer.submit
-        if options.on_full == "prune":
-            limit, grace = options.max_size_bytes, options.grace_seconds
-            self._pruner = PruningWriter(store, writer, budget, limit, grace)
-            submit = self._pruner.submit
-        present = where_current(loaded, Presence(self._root))
-        encode = EncodeBatch(
-            recipe=loaded.recipe,
-            target=loaded.target,
-            encoder=loaded.encoder,
-            provenance=_provenance(loaded),
-            submit=submit,
-        )
-        return WarmPass(
-            WarmParts(
-                triage=make_triage(
-                    loaded, index, Use(self._root, store.touch), retry_errors=options.retry_errors
-                ),
-                prepare=make_prepare(loaded, options, present),
-                encode=encode,
-                ledger=index,
-                touch=store.touch,
-                workers=make_workers(loaded, options),
-                encoders=ThreadEngine(concurrency_of(loaded), ahead=1),
-                batch_size=batch_size_of(loaded, options),
-                most_ahead=1 if _trickles(self._source) else MOST_AHEAD,
-            )
+    def _make_pass(self, store: DiskStore, index: Index, held: ExitStack) -> WarmPass | ClusterPass:
+        if self._options.engine == "ray":
+            return held.enter_context(open_cluster(self._work()))
+        ahead = 1 if _trickles(self._source) else MOST_AHEAD
+        maker = PassMaker(self._loaded, self._options, most_ahead=ahead)
+        made = maker.make(store, index, held)
+        self._pruner = maker.pruner
+        return made
+
+    def _work(self) -> ShardWork:
+        return ShardWork(
+            store=str(self._root.path),
+            store_id=self._root.meta.store_id,
+            model=self._model,
+            options=self._options,
+            recipe=self._loaded.recipe,
+            folder=os.getcwd(),
+            since_ns=os.stat(self._log.path).st_mtime_ns,
         )
 
 
 def _trickles(source: Source) -> bool:
     return isinstance(source, Trickling) and source.trickles
-
-
-def _provenance(loaded: LoadedRecipe) -> Provenance:
-    return Provenance(
-        recipe=loaded.recipe.as_json(),
-        model=loaded.checkpoint.label,
-        versions={"vcache": __version__, **loaded.versions},
-    )

@@ -18,7 +18,13 @@ _NVIDIA: Final = ("/dev/nvidiactl", "/dev/dxg")
 
 
 def usable_processors() -> int:
-    """Processors that this process may use, which can be fewer than the machine has."""
+    """Processors that this process may use, which can be fewer than the machine has.
+
+    ``PYTHON_CPU_COUNT`` says another number, as it does to Python itself from 3.13 on.
+    """
+    told = os.environ.get("PYTHON_CPU_COUNT", "")
+    if told.isdecimal() and int(told):
+        return int(told)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vcache_cli.cli import cluster_options as cluster_opt
 from vcache_cli.cli import media_options as media_opt
 from vcache_cli.cli import options as opt
 from vcache_cli.cli import target_options as target_opt
@@ -56,6 +57,9 @@ def warm(
     isolation: media_opt.IsolationOption = None,
     item_timeout: media_opt.ItemTimeoutOption = None,
     item_memory: media_opt.ItemMemoryOption = None,
+    engine: cluster_opt.EngineOption = None,
+    ray_address: cluster_opt.RayAddressOption = None,
+    encoder_resources: cluster_opt.EncoderResourcesOption = None,
     max_size: opt.MaxSizeOption = None,
     min_free: opt.MinFreeOption = None,
     on_full: opt.OnFullOption = None,
