@@ -58,6 +58,9 @@ def test_every_code_has_its_place() -> None:
         (errno.EIO, 14),
         (errno.ESTALE, 14),
         (errno.EMFILE, 2),
+        (errno.ELOOP, 2),
+        (errno.ENAMETOOLONG, 2),
+        (errno.ENXIO, 2),
         (errno.EPROTO, 1),
     ],
 )

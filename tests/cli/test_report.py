@@ -142,3 +142,10 @@ def test_a_store_without_a_run_says_so(vcache: Vcache, ran: Path) -> None:
     assert shown.code == 2
     assert "no run of `vcache warm` left a file" in shown.err
     assert json.loads(vcache("report", ran, "--json").out)["error"]["code"] == 2
+
+
+def test_links_in_a_circle_are_a_mistake_of_whoever_named_them(vcache: Vcache, ran: Path) -> None:
+    Path("one.jsonl").symlink_to("other.html")
+    Path("other.html").symlink_to("one.jsonl")
+    for words in (["--run", "one.jsonl"], ["--compare", "one.jsonl"], ["--out", "other.html"]):
+        assert vcache("report", ran, *words).code == 2

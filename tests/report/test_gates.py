@@ -71,6 +71,7 @@ def test_what_is_not_known_meets_no_gate(name: str) -> None:
         ("failed=-1", "expected a number"),
         ("rate>nan", "expected a number"),
         ("hit>=1/0", "expected a percentage"),
+        ("hit>=1e999999999", "expected a percentage"),  # which would take hours to work out
     ],
 )
 def test_a_gate_that_makes_no_sense_says_why(text: str, said: str) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.report.making import EARLIER_ID, line, report_of, write_run
+from tests.report.making import EARLIER_ID, document, line, report_of, write_run
+from vcache_cli.report import make_report
 from vcache_cli.report.fold import MAX_LISTED, fold_run
+from vcache_cli.report.page import html_page
+from vcache_cli.report.thumbnails import Thumbnails
 from vcache_cli.store.run_file import run_at
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -57,13 +62,23 @@ def test_copies_are_named_together(tmp_path: Path) -> None:
 def test_a_run_that_was_killed_has_its_items_but_no_time(tmp_path: Path) -> None:
     run = run_at(write_run(tmp_path, [line("a.png")], ended=False))
     assert run is not None
-    from vcache_cli.report import make_report
-
     fields = make_report(run).fields
     assert fields["run"]["state"] == "killed"
     assert fields["items"]["stored"] == 1
     assert "total" not in fields["seconds"]
     assert "items_per_second" not in fields
+
+
+@pytest.mark.parametrize("seconds", [0, 0.0, 5e-324])
+def test_a_run_of_no_time_has_no_rate(tmp_path: Path, seconds: float) -> None:
+    path = write_run(tmp_path, [line("a.png")])
+    told = {"total": seconds, "discover": seconds}
+    path.write_text(f"{json.dumps(line('a.png'))}\n{json.dumps({'summary': {'seconds': told}})}\n")
+    run = run_at(path)
+    assert run is not None
+    found = document(make_report(run))
+    assert "items_per_second" not in found
+    assert "items a second" not in html_page(found, Thumbnails())
 
 
 def test_lists_are_cut_and_counted(tmp_path: Path) -> None:

@@ -139,6 +139,16 @@ def test_a_hostile_last_line_is_no_summary(root: StoreRoot, line: str) -> None:
     assert list(found.outcomes()) in ([], [{"summary": 5}])
 
 
+@pytest.mark.parametrize("begins", [b"", b'{"source":"a.png","status":"stored"}\n'])
+def test_what_a_disk_left_of_a_log_is_not_read_whole(root: StoreRoot, begins: bytes) -> None:
+    path = runs_dir(root) / "20990101T000000Z-d029bf21.jsonl"
+    path.write_bytes(begins)
+    os.truncate(path, 1024**4)  # zeros that lie nowhere
+    found = read_run(root, "last")
+    assert found.summary is None
+    assert len(list(found.outcomes())) == (1 if begins else 0)
+
+
 def test_fields_of_the_wrong_type_are_not_taken_from_a_summary(root: StoreRoot) -> None:
     summary = {
         "items": [1],

@@ -22,11 +22,15 @@ PRECEDENCE: Final = (1, 130, 143, 16, 15, 14, 13, 12, 11, 10, 2, 4, 3, 5, 0)
 """Exit codes, the one that wins first. 12, 11, 10 and 2 end a command before it has another."""
 
 _FILES = (2, "usage", "raise the limit of open files (`ulimit -n 4096`), or use fewer --workers")
+_NAME = (2, "usage", "choose another name")
 _DISK = (14, "io_error", "see what the system says of it (`dmesg`); then `vcache verify` the store")
 _AWAY = (14, "io_error", "the file system went away; see that it is mounted, and run it again")
 _ERRNO_CODES: Final[dict[int, tuple[int, str, str]]] = {
     errno.EMFILE: _FILES,
     errno.ENFILE: _FILES,
+    errno.ELOOP: _NAME,
+    errno.ENAMETOOLONG: _NAME,
+    errno.ENXIO: _NAME,  # a socket
     errno.EIO: _DISK,
     errno.ESTALE: _AWAY,
     errno.ENOTCONN: _AWAY,

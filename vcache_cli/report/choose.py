@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ def find_run(root: StoreRoot | None, spec: str, *, before: Run | None = None) ->
 
 
 def _file(path: Path) -> Run:
-    run = run_at(path.resolve())
+    run = run_at(Path(os.path.realpath(path)))  # which takes links that lead in circles
     if run is None:
         raise UsageError(f"no run file `{path}`, or it cannot be read")
     if run.summary is None and next(run.outcomes(), None) is None:

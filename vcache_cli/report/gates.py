@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["GATE_NAMES", "Gate", "GateResult", "judge", "parse_gate"]
 
 _GATE: Final = re.compile(r"\s*([a-z_]+)\s*(<=|>=|==|=|<|>)\s*(\S.*?)\s*", re.ASCII)
+_NUMBER: Final = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
+"""What a fraction is made of: an exponent of nine digits would take hours."""
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,
     ">=": operator.ge,
@@ -149,7 +151,8 @@ def _limit(unit: str, text: str) -> float:
 
 def _parsed(unit: str, text: str) -> float:
     if unit == "share":  # rounded once, as the quotient that it is compared with
-        return float(Fraction(text.removesuffix("%").strip()) / 100)
+        number = text.removesuffix("%").strip()
+        return float(Fraction(number) / 100) if _NUMBER.fullmatch(number) else -1.0
     if unit == "bytes":
         return parse_size(text)
     if unit == "seconds":

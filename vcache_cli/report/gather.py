@@ -27,6 +27,8 @@ __all__ = ["Report", "make_report"]
 
 _IDLE: Final = 0.05
 """Share of the time below which the work of all stages is not worth a word."""
+_MOMENT: Final = 1e-6
+"""Seconds in which no run ends: a file that says less does not know."""
 _NAMED: Final = ("target", "stage", "model", "profile", "recipe", "cwd")
 """What the summary says of the run as a whole."""
 
@@ -135,8 +137,8 @@ def _seconds(fold: RunFold, summary: Mapping[str, Any]) -> dict[str, float]:
     clock: Mapping[str, Any] = told if isinstance(told, dict) else {}
     seconds = {stage: round(fold.seconds.get(stage, 0.0), 6) for stage in STAGES}
     seconds["discover"] = number(clock.get("discover")) or seconds["discover"]
-    total = number(clock.get("total"))
-    return seconds if total is None else {"total": total, **seconds}
+    total = number(clock.get("total")) or 0.0
+    return {"total": total, **seconds} if total > _MOMENT else seconds
 
 
 def _busiest(seconds: Mapping[str, float]) -> str | None:

@@ -24,6 +24,8 @@ __all__ = ["RUN_SUFFIX", "Run", "is_run_id", "run_at"]
 RUN_SUFFIX: Final = ".jsonl"
 _NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{8}")
 _TAIL_BYTES: Final = 65_536
+_MAX_LINE_BYTES: Final = 16 * 1024**2
+"""Far more than any line that a run writes: anyone may have made the file, or a disk damaged it."""
 _SUMMARY_FIELDS: Final[Mapping[str, type]] = {
     **dict.fromkeys(("target", "stage", "model"), str),
     **dict.fromkeys(("items", "bytes", "seconds"), dict),
@@ -46,9 +48,14 @@ class Run:
     """The last line; None where the run was killed or is live."""
 
     def outcomes(self) -> Iterator[dict[str, Any]]:
-        """The lines of Outcomes, in the order in which items ended; a torn line is left out."""
+        """The lines of Outcomes, in the order in which items ended; a torn line is left out.
+
+        What follows a line longer than a run writes is not read.
+        """
         with open(self.path, "rb") as lines:
-            for line in lines:
+            while line := lines.readline(_MAX_LINE_BYTES):
+                if len(line) == _MAX_LINE_BYTES:
+                    return  # no log goes on like this
                 value = _parse(line)
                 if value is not None and "summary" not in value:
                     yield value
@@ -121,6 +128,8 @@ def _summary(fd: int) -> Mapping[str, Any] | None:
         tail = os.pread(fd, min(length, size), max(0, size - length))
         if b"\n" in tail[:-1] or length >= size:
             break
+        if length >= _MAX_LINE_BYTES:
+            return None
         length *= 4  # a summary lists up to a thousand failures
     if not tail.endswith(b"\n"):
         return None
