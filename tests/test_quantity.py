@@ -17,7 +17,7 @@ def test_a_size_is_bytes(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "-1", "1e3", "ten", "5 days", "1 GiBB", "\u0661", "1..5", "GB"]
+    "text", ["", "-1", "1e3", "ten", "5 days", "1 GiBB", "\u0661", "1..5", "GB", "9" * 5000]
 )
 def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match="is not a size") as refused:
@@ -32,7 +32,7 @@ def test_an_age_is_seconds(text: str, expected: float) -> None:
     assert parse_age(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "12", "-1d", "1y", "d"])
+@pytest.mark.parametrize("text", ["", "12", "-1d", "1y", "d", f"{'9' * 400}w"])
 def test_what_is_no_age_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match="is not an age") as refused:
         parse_age(text)

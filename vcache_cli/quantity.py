@@ -23,7 +23,8 @@ _SIZE_UNITS: Final[dict[str, int]] = {
 
 _AGE_UNITS: Final[dict[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
-_QUANTITY: Final = re.compile(r"(\d+)(\.\d+)? ?([a-z]{0,3})", re.ASCII)
+_QUANTITY: Final = re.compile(r"(\d{1,19})(\.\d{1,18})? ?([a-z]{0,3})", re.ASCII)
+"""Of so many digits that a number made of it is neither infinite nor refused."""
 
 
 def parse_size(text: str) -> int:
