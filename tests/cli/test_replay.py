@@ -62,6 +62,9 @@ def test_exit_codes_are_those_of_the_table(
     done = vcache("replay", photos, "--server", chat.url, "-m", "m", "--json")
     assert done.code == done.document["error"]["code"] == code
     assert done.document["items"]["failed"] >= 1
+    assert done.err.count("sorry") == (3 if code == 3 else code != 16), (
+        "told once, not once for each item in flight"
+    )
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,9 @@ def test_a_busy_server_fails_the_item_once_tries_are_used_up(chat: Chat, photos:
 
 def test_an_error_of_the_server_is_tried_once_more(chat: Chat, photos: Path) -> None:
     chat.next.extend([refuse(500, Retry_After="0"), refuse(500, Retry_After="0")])
-    assert statuses(replay(chat, photos)) == {"failed": 1, "stored": 2}
+    with replaying(chat, photos) as run:
+        assert statuses(list(run)) == {"failed": 1, "stored": 2}
+    assert run.summary()["requests"] == {"made": 4, "again": 1}
 
 
 def hang_up(handler: Handler) -> None:

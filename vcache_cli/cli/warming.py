@@ -16,7 +16,13 @@ from vcache_cli.cli.next_steps import next_steps
 from vcache_cli.cli.output import WORDS, Output
 from vcache_cli.cli.progress import Progress, is_live, item_line, open_progress
 from vcache_cli.cli.text import count
-from vcache_cli.errors import AccessError, StoreFullError, VcacheError
+from vcache_cli.errors import (
+    AccessError,
+    ModelError,
+    RefusedError,
+    StoreFullError,
+    VcacheError,
+)
 from vcache_cli.items import Kind
 from vcache_cli.outcome import Outcome, Status
 
@@ -29,7 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Ended", "Watcher", "run_warm"]
 
-_ENDS_THE_RUN: Final = frozenset({StoreFullError.kind, AccessError.kind})
+_ENDS_THE_RUN: Final = frozenset(
+    each.kind for each in (StoreFullError, AccessError, ModelError, RefusedError)
+)
 """Kinds of failures that the error at the end tells once for all items in flight."""
 
 _SHOWN_LINES: Final = 100

@@ -51,7 +51,8 @@ def judge(reply: Reply, address: Address, model: str) -> Verdict:
     if reply.status == 200:
         return DONE
     if error := _ending(reply, address, model):
-        return Verdict(error.kind, error.message, error.hint, ends=error)
+        told = f"the server says {reply.status}"
+        return Verdict(error.kind, told, error.hint, ends=error)
     return _refused(
         reply.status, clean(f"the server says {reply.status}: {reply.message}".rstrip(": "))
     )
@@ -88,11 +89,11 @@ def _troubled(reply: Reply, address: Address) -> Verdict:
     if reply.trouble == "unreachable":
         message = f"{address.url} cannot be reached: {told}"
         error = ModelError(message, hint="start the server, or correct --server; then run it again")
-        return Verdict(error.kind, message, error.hint, tries=None, ends=error)
+        return Verdict(error.kind, "not reached", error.hint, tries=None, ends=error)
     if reply.trouble == "untrusted":
         message = f"{address.url}: its certificate is not trusted: {told}"
         refused = RefusedError(message, hint="name the authority's file in SSL_CERT_FILE")
-        return Verdict(refused.kind, message, refused.hint, ends=refused)
+        return Verdict(refused.kind, "not sent", refused.hint, ends=refused)
     if reply.trouble in {"timeout", "broken"}:
         return Verdict(reply.trouble, told, "see what the server logs", tries=None)
     return Verdict(reply.trouble, told, "see that --server is a server of OpenAI's API")

@@ -138,6 +138,7 @@ class ReplayRun:
         if sent is not None:
             self._note(outcome, digest, sent.first_token_seconds)
             self.totals.requests += sent.requests
+            self.totals.again += max(0, sent.requests - 1)
             if sent.verdict.ends:
                 self.give_up(sent.verdict.ends)
         yield outcome

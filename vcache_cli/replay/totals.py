@@ -27,6 +27,8 @@ class Totals:
     bytes_read: int = 0
     bytes_sent: int = 0
     requests: int = 0
+    again: int = 0
+    """Requests beyond the first of each item."""
 
     @property
     def done(self) -> int:
@@ -54,11 +56,10 @@ class Totals:
     def as_json(self, elapsed_seconds: float) -> dict[str, Any]:
         """The counting fields of ``vcache.replay/1``."""
         counts = {_NAMES.get(each, each.value): self.statuses[each] for each in Status}
-        sent = self.statuses[Status.STORED]
         return {
             "items": {"total": self.done, **counts},
             "bytes": {"read": self.bytes_read, "sent": self.bytes_sent},
-            "requests": {"made": self.requests, "again": max(0, self.requests - sent)},
+            "requests": {"made": self.requests, "again": self.again},
             "seconds": {"total": round(elapsed_seconds, 6)},
             "items_per_second": round(self.done / max(elapsed_seconds, 1e-9), 3),
             "skips": dict(sorted(self.skips.items())),
