@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 
 from tests.conftest import ROOT
+from tests.e2e.forked import FORKS, channel_handle, shim
 
 __all__ = ["INSTALL", "Caches", "GitlabJob", "Job", "StepFailedError"]
 
@@ -88,6 +89,8 @@ class Machine:
             command = self.machine / "bin" / name
             command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
             command.chmod(0o755)
+        if FORKS:
+            shim(self.machine / "bin/vcache")
 
     def bash(self, name: str, script: str, environ: dict[str, str]) -> str:
         """Run a script in the workspace; what it said.
@@ -101,6 +104,7 @@ class Machine:
             cwd=self.workspace,
             env={**os.environ, "VCACHE_ISOLATION": "thread", **own, **environ},
             capture_output=True,
+            pass_fds=[channel_handle()] if FORKS else [],
             text=True,
             timeout=50,
             check=False,

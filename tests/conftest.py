@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from vcache_cli.assemble import passes
+from vcache_cli.engines import ThreadEngine
+
 # No deadline: a shared machine is slow now and then, and that is no property of the code.
 # `ci` runs each state machine 10,000 steps: of 12,000, as examples may end early.
 settings.register_profile(
@@ -49,6 +52,17 @@ def _own_environment(
     monkeypatch.setenv("HOME", str(home))
     for name in ("CACHE", "CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
+
+
+@pytest.fixture(autouse=True)
+def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test runs in this process decodes here too, unless it is marked `processes`.
+
+    Processes take a third of a second to start. Commands that have a process of their own are
+    not touched by this.
+    """
+    if request.node.get_closest_marker("processes") is None:
+        monkeypatch.setattr(passes, "ProcessEngine", lambda workers, _: ThreadEngine(workers))
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ def loaded(tiny_siglip: Path) -> LoadedRecipe:
     return load_recipe(tiny_siglip, WarmOptions(stage=Stage.PIXELS))
 
 
+@pytest.mark.processes
 def test_items_are_decoded_in_limited_processes(loaded: LoadedRecipe) -> None:
     options = WarmOptions(workers=3, item_timeout_seconds=7.0, item_memory_bytes=5)
     assert make_workers(loaded, options) == ProcessEngine(3, Limits(7.0, 5))

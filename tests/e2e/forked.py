@@ -2,11 +2,12 @@
 
 Each is a process of its own, as a user's is, with its own streams, folder and variables; only the
 second that a fresh interpreter spends on imports is saved. Linux only: elsewhere libraries that
-were loaded are not safe to fork.
+were loaded are not safe to fork. `shim` is a command for scripts that does the same.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -22,18 +23,47 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-__all__ = ["FORKS", "Ended", "run_forked"]
+from PIL import Image
+
+from vcache_cli import registry
+
+__all__ = ["FORKS", "Ended", "channel_handle", "run_forked", "shim"]
 
 FORKS: Final = sys.platform == "linux"
 """Whether commands can be forked here."""
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _LARGEST_REQUEST: Final = 1 << 20
+_ALSO_LOADED: Final = ("gzip", "platformdirs", "safetensors.numpy", "threadpoolctl")
+"""What commands load beside the package."""
 _NOT_LOADED: Final = ("mlx", "torch", "ray", "integrations", "testing", "remote", "__main__")
 """What a plain command does not load: their imports start threads, or are an extra's."""
 
+_SHIM: Final = """#!{python} -IS
+import json, os, socket, sys
+ours, theirs = socket.socketpair()
+request = {{"args": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}}
+with socket.socket(fileno={handle}) as channel:
+    socket.send_fds(channel, [json.dumps(request).encode()], [0, 1, 2, theirs.fileno()])
+theirs.close()
+ours.recv(8)
+code = int.from_bytes(ours.recv(8), "big", signed=True)
+sys.exit(code if code >= 0 else 128 - code)
+"""
+
 Ended = tuple[int, bytes, bytes]
 """Exit code, stdout, stderr."""
+
+
+def channel_handle() -> int:
+    """What a process has to inherit for a shim to work in it."""
+    return _parent()[1].fileno()
+
+
+def shim(command: Path) -> None:
+    """Write an executable that is `vcache` for whoever inherits `channel_handle`."""
+    command.write_text(_SHIM.format(python=sys.executable, handle=channel_handle()))
+    command.chmod(0o755)
 
 
 def run_forked(
@@ -125,6 +155,7 @@ def _become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
     for number, handle in enumerate(streams):
         os.dup2(handle, number)
         os.close(handle)
+    _open_streams()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
@@ -132,11 +163,28 @@ def _become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
     sys.argv = ["vcache", *request["args"]]
 
 
+def _open_streams() -> None:
+    """As the interpreter does when it starts: a file can be sought, a pipe cannot."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        was = getattr(sys, name)
+        mode, buffering = "w" if number else "r", 1 if number == 2 or os.isatty(number) else -1
+        new = open(number, mode, buffering, was.encoding, was.errors)  # noqa: SIM115  until the end
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
+
+
 def _load() -> None:
     for path in sorted((_ROOT / "vcache_cli").rglob("*.py")):
         name = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
         if not any(word in name for word in _NOT_LOADED):
             importlib.import_module(name.removesuffix(".__init__"))
+    for name in _ALSO_LOADED:
+        importlib.import_module(name)
+    Image.init()
+    for group in registry.GROUPS:
+        registry.names(group)
+    gc.collect()
+    gc.freeze()  # so that counting what is shared does not copy it
 
 
 def _main() -> NoReturn:
