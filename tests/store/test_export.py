@@ -18,7 +18,8 @@ from vcache_cli.errors import RefusedError
 from vcache_cli.store import export as export_module
 from vcache_cli.store.archive_tar import END_MARK, filling, member_header, plain_member
 from vcache_cli.store.export import export_store
-from vcache_cli.store.scan import DirectoryScan, Naming, walk
+from vcache_cli.store.scan import DirectoryScan, walk
+from vcache_cli.store.scan_names import Naming
 
 NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=200)
 

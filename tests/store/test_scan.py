@@ -6,7 +6,8 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import ON_DISK
 from tests.store.care import add, entry, make_store
 from vcache_cli.store.index import open_index
 from vcache_cli.store.meta import StoreRoot
@@ -98,6 +100,7 @@ def sizes_below(path: Path) -> int:
     )
 
 
+@ON_DISK
 @given(
     st.lists(
         st.tuples(st.sampled_from(sorted(PIECES)), st.integers(0, 30)),
@@ -157,6 +160,42 @@ def test_a_directory_that_cannot_be_listed_is_told_and_hides_nothing_else(
     stats = store_stats(root, scan=True)
     assert stats.unreadable == (("closed", "Permission denied"),)
     assert stats.entries == 1
+
+
+class Closed:
+    """A name whose file cannot be looked at."""
+
+    def __init__(self, found: os.DirEntry[str]) -> None:
+        self.name = found.name
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return follow_symlinks
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        raise PermissionError(13, "Permission denied", self.name, None, str(follow_symlinks))
+
+
+def test_a_file_that_cannot_be_looked_at_is_told_and_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_store(tmp_path / "store")
+    path = add(root, entry(1))
+    os.utime(path.parent, (1, 1))  # settled: a scan of it would be remembered
+    listing = os.scandir
+
+    @contextmanager
+    def closed(place: str) -> Iterator[list[Closed | os.DirEntry[str]]]:
+        with listing(place) as names:
+            yield [Closed(each) if each.name == path.name else each for each in names]
+
+    with monkeypatch.context() as patch, open_index(root, mode="w") as index:
+        patch.setattr("vcache_cli.store.scan.os.scandir", closed)
+        told = ((f"{path.parent.name}/{path.name}", "Permission denied"),)
+        assert index.refresh().unseen == told
+        assert store_stats(root, scan=True).unreadable == told
+    with open_index(root, mode="w") as index:
+        assert index.refresh().unseen == ()
+        assert index.totals().entries == 1
 
 
 def test_a_link_in_place_of_a_shard_is_not_followed(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def prune_view(document: Mapping[str, Any]) -> Sequence[Block]:
     dry_run, shown = document["dry_run"], document["plan"][:20]
     rows = tuple(
         (
-            each["key"][:16],
+            each["key"],
             format_size(each["bytes"]),
             each["reason"],
             age(each["used"]) if "used" in each else "-",
@@ -170,8 +170,12 @@ def prune_view(document: Mapping[str, Any]) -> Sequence[Block]:
     facts += [(f"spared ({name})", f"{skipped[name]:,}") for name in skipped if skipped[name]]
     more = (f"and {total - len(shown):,} more",) if total > len(shown) else ()
     failed = tuple(f"not removed: {each['key']}: {each['message']}" for each in document["failed"])
+    failed += tuple(
+        f"not looked at, and left: {each['path']}: {each['message']}"
+        for each in document.get("unseen", ())
+    )
     return (
-        Table(("key", ">size", "reason", recency), rows),
+        Table(("key", ">size", "reason", recency), rows, heads=(("key", 16),)),
         Lines(more),
         Facts(tuple(facts)),
         Lines(failed[:20]),

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from typing import Final
 
     from vcache_cli.store.rows import FileFacts
-    from vcache_cli.store.scan import DirectoryScan, Naming
+    from vcache_cli.store.scan import DirectoryScan
+    from vcache_cli.store.scan_names import Naming
 
 __all__ = ["EntryTable", "Remembered", "Totals"]
 

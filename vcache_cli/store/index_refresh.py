@@ -33,6 +33,8 @@ class Refresh:
 
     directories_read: int = 0
     headers_read: int = 0
+    unseen: tuple[tuple[str, str], ...] = ()
+    """(path below the root, why it could not be listed or looked at); the index lacks it."""
 
 
 def refresh(
@@ -58,9 +60,12 @@ def refresh(
         if scanned is None:
             continue
         rows = _changed_rows(root, table, scanned)
-        settled = not scanned.error and scanned.mtime_ns < begun_ns - SETTLE_NS
+        unseen = _unseen(scanned)
+        settled = not (scanned.error or unseen) and scanned.mtime_ns < begun_ns - SETTLE_NS
         batch.add(scanned, rows, scanned.mtime_ns if settled else 0)
-        done = Refresh(done.directories_read + 1, done.headers_read + len(rows))
+        done = Refresh(
+            done.directories_read + 1, done.headers_read + len(rows), done.unseen + unseen
+        )
         if batch.rows >= _BATCH_ROWS:
             transact(batch.write)
             batch = _Batch(table)
@@ -70,6 +75,12 @@ def refresh(
     if gone:
         transact(lambda: table.drop_directories(gone))
     return done
+
+
+def _unseen(scanned: DirectoryScan) -> tuple[tuple[str, str], ...]:
+    if scanned.error and not scanned.is_gone:
+        return ((scanned.path, scanned.error),)
+    return scanned.unseen
 
 
 class _Batch:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import StoreFullError, UsageError
+from vcache_cli.items import display_path
 from vcache_cli.quantity import format_time
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.empties import doomed_empties
@@ -67,8 +68,9 @@ def plan_prune(
         )
     moment = time.time() if now is None else now
     with open_index(root) as index:
-        index.refresh()
+        refreshed = index.refresh()
         chooser = Chooser(root, index, scope, moment, grace_seconds)
+        chooser.unseen.update(refreshed.unseen)
         doomed = (
             *chooser.leftovers(quarantine_seconds),
             *doomed_empties(root, index, moment),
@@ -84,6 +86,7 @@ def plan_prune(
         now_seconds=moment,
         skipped_grace=len(chooser.young),
         skipped_active_run=len(chooser.in_live_run),
+        unseen=tuple(sorted(chooser.unseen.items())),
     )
 
 
@@ -104,6 +107,9 @@ class PrunePlan:
     """Entries in the scope that are left because they are young and someone is writing."""
     skipped_active_run: int = 0
     """Entries in the scope that are left because a live run has met them."""
+    unseen: tuple[tuple[str, str], ...] = ()
+    """(path below the root, why it could not be listed or looked at), sorted: what lies there is
+    left, and nothing else goes in its place."""
 
     @property
     def place(self) -> Path:
@@ -203,6 +209,13 @@ def _document(plan: PrunePlan, *, dry_run: bool) -> dict[str, Any]:
             "kept": 0,
         },
     }
+    if plan.unseen:
+        document["unseen"] = [
+            {"path": display_path(path) or ".", "message": reason}
+            for path, reason in plan.unseen[:MAX_LISTED]
+        ]
+    if len(plan.unseen) > MAX_LISTED:
+        document["unseen_omitted"] = len(plan.unseen) - MAX_LISTED
     if len(plan.doomed) > MAX_LISTED:
         document["plan_omitted"] = len(plan.doomed) - MAX_LISTED
     return document

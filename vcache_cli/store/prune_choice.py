@@ -12,7 +12,7 @@ from vcache_cli.store.index_schema import pack_key, unpack_key
 from vcache_cli.store.locks import writers_active
 from vcache_cli.store.prune_scope import Doomed
 from vcache_cli.store.quarantine import quarantined_seconds
-from vcache_cli.store.rows import mtime_ns_of
+from vcache_cli.store.rows import VANISHED, mtime_ns_of
 from vcache_cli.store.runs import live_keys
 from vcache_cli.store.scan import scan_own
 
@@ -62,6 +62,11 @@ class Chooser:
         """Keys in the scope that are left because they are young and someone is writing."""
         self.in_live_run: set[str] = set()
         """Keys in the scope that are left because a live run has met them."""
+        self.unseen: dict[str, str] = {}
+        """Paths below the root that could not be looked at, and why."""
+        self._absent: set[Packed] = set()
+        self._absent_bytes = 0
+        """Of entries that are gone or cannot be looked at: no other goes in their place."""
         self._root, self._index, self._scope, self._now = root, index, scope, now
         foreign_server = not root.meta.store_id
         guarded = grace_seconds > 0 and (foreign_server or writers_active(root))
@@ -71,6 +76,7 @@ class Chooser:
     def leftovers(self, quarantine_seconds: float) -> list[Doomed]:
         """Dead temps and expired evidence, oldest first."""
         own = scan_own(self._root.path)
+        self.unseen.update(own.errors)
         files = [
             (file, "temp")
             for file in own.tmp
@@ -173,7 +179,7 @@ class Chooser:
         """What has to go besides until the rest fits."""
         doomed: list[Doomed] = []
         for found in self._by_worth():
-            if total_bytes <= max_size_bytes:
+            if total_bytes - self._absent_bytes <= max_size_bytes:
                 break
             if found.key not in gone and self._is_free(found):
                 doomed.append(found)
@@ -204,12 +210,17 @@ class Chooser:
             yield heapq.heappop(waiting)[2]
 
     def _stat(self, candidate: _Candidate) -> Doomed | None:
-        """The file as it is now; None where it is gone."""
+        """The file as it is now; None where it is gone, or cannot be looked at."""
         key = unpack_key(candidate.key)
         path = self._root.layout.path_of(key)
         try:
             found = os.lstat(os.path.join(self._root.path, path))
-        except OSError:
+        except OSError as error:
+            if error.errno not in VANISHED:
+                self.unseen[path] = error.strerror or str(error)
+            if candidate.key not in self._absent:
+                self._absent.add(candidate.key)
+                self._absent_bytes += candidate.bytes
             return None
         return Doomed(key, None, found.st_size, mtime_ns_of(found), found.st_ino, "size")
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from vcache_cli.store.owners import is_planted, owners_of
-from vcache_cli.store.rows import FileFacts, mtime_ns_of
+from vcache_cli.store.rows import VANISHED, FileFacts, mtime_ns_of
+from vcache_cli.store.scan_names import NoEntries, entry_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
     from typing import Final
 
     from vcache_cli.store.meta import StoreRoot
+    from vcache_cli.store.scan_names import Naming
 
 __all__ = [
     "OWN_DIRECTORY",
     "OWN_FILES",
     "DirectoryScan",
-    "Naming",
     "OwnArea",
     "Scan",
     "allocated_once",
@@ -56,6 +58,10 @@ class DirectoryScan:
     """Paths below the root; without ``.vcache``."""
     error: str | None = None
     """Why it could not be listed."""
+    is_gone: bool = False
+    """True where that is because it vanished meanwhile."""
+    unseen: tuple[tuple[str, str], ...] = ()
+    """(path below the root, why it could not be looked at): it may be an entry."""
     is_empty: bool = False
     """True where it holds nothing, though it might hold an entry."""
 
@@ -91,38 +97,10 @@ class Scan:
 
     @property
     def errors(self) -> list[tuple[str, str]]:
-        """(path below the root, why it could not be listed)."""
+        """(path below the root, why it could not be listed or looked at)."""
         found = [(each.path, each.error) for each in self.directories if each.error]
-        return [*found, *self.own.errors]
-
-
-class Naming(Protocol):
-    """The part of a layout that says which names are entries."""
-
-    @property
-    def shards(self) -> tuple[str, ...] | None:
-        """Names of the directories that hold entries; None where any may."""
-        ...
-
-    def path_of(self, key: str) -> str:
-        """Path of the entry below the root."""
-        ...
-
-    def key_of(self, path: str) -> str | None:
-        """The key whose entry lies at `path`; None for a foreign file."""
-        ...
-
-
-class _NoEntries:
-    """Naming of places where no entry can be."""
-
-    shards = ()
-
-    def path_of(self, key: str) -> str:
-        return key
-
-    def key_of(self, path: str) -> str | None:
-        return None
+        unseen = [pair for each in self.directories for pair in each.unseen]
+        return [*found, *unseen, *self.own.errors]
 
 
 def scan_directory(root: Path, path: str, naming: Naming) -> DirectoryScan:
@@ -139,24 +117,58 @@ def scan_directory(root: Path, path: str, naming: Naming) -> DirectoryScan:
         with os.scandir(absolute) as listing:
             names = [(name.name, name) for name in listing]
     except OSError as error:
-        return DirectoryScan(path, error=error.strerror or type(error).__name__)
+        gone = error.errno in VANISHED
+        return DirectoryScan(path, error=_reason(error), is_gone=gone)
     if not path:
         names = [(name, found) for name, found in names if not _is_own(root, name)]
     here = DirectoryScan(path, mtime_ns_of(before), before.st_ino)
     if naming.shards is None:
         return _among_strangers(here, FileFacts.of(path, before), sorted(names), naming, root)
-    entries: list[FileFacts] = []
-    foreign: list[FileFacts] = []
-    below: list[str] = []
+    there = _There()
     for name, found in sorted(names):
         relative = f"{path}/{name}" if path else name
-        if found.is_dir(follow_symlinks=False):
-            below.append(relative)
-        elif facts := _facts(relative, found, naming):
-            (foreign if facts.key is None else entries).append(facts)
-    return replace(
-        here, entries=tuple(entries), foreign=tuple(foreign), subdirectories=tuple(below)
-    )
+        with there.looking_at(relative):
+            if found.is_dir(follow_symlinks=False):
+                there.below.append(relative)
+            elif facts := _facts(relative, found, naming):
+                there.add(facts)
+    return there.into(here)
+
+
+@dataclass(slots=True)
+class _There:
+    """What is found in one directory, name by name."""
+
+    entries: list[FileFacts] = field(default_factory=list)
+    foreign: list[FileFacts] = field(default_factory=list)
+    below: list[str] = field(default_factory=list)
+    unseen: list[tuple[str, str]] = field(default_factory=list)
+
+    @contextmanager
+    def looking_at(self, path: str) -> Iterator[None]:
+        """Keep what the system says instead of showing what lies at `path`."""
+        try:
+            yield
+        except OSError as error:
+            self.unseen.append((path, _reason(error)))
+
+    def add(self, facts: FileFacts) -> None:
+        """One file more."""
+        (self.foreign if facts.key is None else self.entries).append(facts)
+
+    def into(self, here: DirectoryScan) -> DirectoryScan:
+        """The directory, with what it holds."""
+        return replace(
+            here,
+            entries=tuple(self.entries),
+            foreign=tuple(self.foreign),
+            subdirectories=tuple(self.below),
+            unseen=tuple(self.unseen),
+        )
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__
 
 
 def _is_own(root: Path, name: str) -> bool:
@@ -177,22 +189,20 @@ def _among_strangers(
         strange = (_bare(itself),) if names else ()
         return replace(here, foreign=strange, is_empty=not names)
     owners = owners_of(root)
-    entries: list[FileFacts] = []
-    foreign: list[FileFacts] = []
-    below: list[str] = []
+    there = _There()
     for name, found in names:
-        facts = _facts(prefix + name, found, naming, owners)
+        facts = None
+        with there.looking_at(prefix + name):
+            facts = _facts(prefix + name, found, naming, owners)
         if facts is None:
             continue
         if not stat.S_ISDIR(facts.mode):
-            (foreign if facts.key is None else entries).append(facts)
+            there.add(facts)
         elif prefix or facts.owner not in owners or name == OWN_DIRECTORY:
-            foreign.append(_bare(facts))
+            there.foreign.append(_bare(facts))
         else:
-            below.append(facts.path)
-    return replace(
-        here, entries=tuple(entries), foreign=tuple(foreign), subdirectories=tuple(below)
-    )
+            there.below.append(facts.path)
+    return there.into(here)
 
 
 def _bare(facts: FileFacts) -> FileFacts:
@@ -209,31 +219,19 @@ def _facts(
     """None where the file vanished between listing and lstat: it is simply not there.
 
     With `owners`, only theirs can be entries.
+
+    Raises:
+        OSError: it is there, and cannot be looked at.
     """
     try:
         status = found.stat(follow_symlinks=False)
-    except OSError:
-        return None
+    except OSError as error:
+        if error.errno in VANISHED:
+            return None
+        raise
     may_be = stat.S_ISREG(status.st_mode) and (owners is None or status.st_uid in owners)
-    key = _entry_key(relative, naming) if may_be else None
+    key = entry_key(relative, naming) if may_be else None
     return FileFacts.of(relative, status, key)
-
-
-def _entry_key(relative: str, naming: Naming) -> str | None:
-    """The key of the entry that belongs at `relative`; only its one canonical place counts."""
-    key = naming.key_of(relative)
-    if key is None or naming.path_of(key) != relative:
-        return None
-    return key if key.isascii() or _is_unicode(key) else None
-
-
-def _is_unicode(text: str) -> bool:
-    """False for names with undecodable bytes, which no index and no JSON can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def walk(root: Path, naming: Naming) -> Iterator[DirectoryScan]:
@@ -255,8 +253,9 @@ def scan_own(root: Path) -> OwnArea:
         other.extend(_lstat(root, name))
     waiting = [] if is_planted(root) else [OWN_DIRECTORY]
     while waiting:
-        scanned = scan_directory(root, waiting.pop(), _NoEntries())
-        if scanned.error and os.path.lexists(os.path.join(root, scanned.path)):
+        scanned = scan_directory(root, waiting.pop(), NoEntries())
+        errors.extend(scanned.unseen)
+        if scanned.error and not scanned.is_gone:
             errors.append((scanned.path, scanned.error))
         part = scanned.path.split("/")[1:2]
         {"tmp": tmp, "quarantine": quarantine}.get("".join(part), other).extend(scanned.foreign)

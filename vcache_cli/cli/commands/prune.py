@@ -127,9 +127,14 @@ def _carried_out(output: Output, plan: Plan, *, yes: bool, dry_run: bool) -> int
 
 def _agreed(output: Output, plan: Plan, *, yes: bool) -> bool:
     if not yes and output.can_ask:
-        for line in plain_lines(prune_view(plan.as_json())):
+        for line in plain_lines(prune_view(_with_heads(plan.as_json()))):
             output.say(line)
     return output.confirm(_question(plan), yes=yes)
+
+
+def _with_heads(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With the beginnings of keys, as a terminal's table has them."""
+    return {**document, "plan": [{**each, "key": each["key"][:16]} for each in document["plan"]]}
 
 
 def _question(plan: Plan) -> str:
@@ -140,7 +145,7 @@ def _question(plan: Plan) -> str:
 def _shown(output: Output, plan: Plan) -> int:
     bare = [each.key for each in plan.doomed]
     document = envelope("prune", plan.as_json(), store=plan.place)
-    return output.finish(document, prune_view, bare=bare)
+    return output.finish(document, prune_view, bare=bare, problem=_unseen(document))
 
 
 def _without_plan(document: Mapping[str, Any]) -> Sequence[Block]:
@@ -151,7 +156,21 @@ def _without_plan(document: Mapping[str, Any]) -> Sequence[Block]:
 def _done(output: Output, result: Result, *, view: View) -> int:
     bare = [each.key for each in result.removed]
     document = envelope("prune", result.as_json(), store=result.plan.place)
-    return output.finish(document, view, bare=bare, problem=_problem(result))
+    problem = _problem(result) or _unseen(document)
+    return output.finish(document, view, bare=bare, problem=problem)
+
+
+def _unseen(document: Mapping[str, Any]) -> Problem | None:
+    """That the plan leaves out what could not be looked at."""
+    found = document.get("unseen", ())
+    if not found:
+        return None
+    number = len(found) + document.get("unseen_omitted", 0)
+    where, reason = found[0]["path"], found[0]["message"]
+    message = f"{count(number, 'file or folder', 'files and folders')} could not be looked at, and"
+    message += f" {'was' if number == 1 else 'were'} left; {where}: {reason}"
+    hint = "run it again once that is mended; `vcache doctor` shows owner and permissions"
+    return Problem(3, "not_looked_at", message, hint)
 
 
 def _problem(result: Result) -> Problem | None:
