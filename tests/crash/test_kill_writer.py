@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import queue
 import random
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.crash.writer_loop import SHOWN_TOKENS
@@ -16,29 +21,66 @@ from vcache_cli.store import DiskStore, OsFiles, StoreRoot, read_file
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS, TOGETHER = 20, 5
+WAIT_SECONDS = 30
 
 
-def start(root: StoreRoot) -> subprocess.Popen[str]:
-    """A process that writes, and has begun to."""
-    process = subprocess.Popen(
+@dataclass
+class Writers:
+    """Processes that write to one store."""
+
+    process: subprocess.Popen[str]
+    ready: queue.Queue[int] = field(default_factory=queue.Queue)
+    reported: set[str] = field(default_factory=set)
+    """Keys that were said to be durable."""
+
+    def listen(self) -> None:
+        """Until the last of them is gone."""
+        for line in self.process.stdout or ():
+            word, _, number = line.strip().partition(" ")
+            if number:
+                self.ready.put(int(number))
+            else:
+                self.reported.add(word)
+
+    def start(self) -> int:
+        """The number of one more, which has begun to write."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.ready.get(timeout=WAIT_SECONDS)
+
+
+@contextmanager
+def writers(root: StoreRoot) -> Iterator[Writers]:
+    """All that was reported is known at the end."""
+    with subprocess.Popen(
         [sys.executable, "-m", "tests.crash.writer_loop", str(root.path)],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+    ) as process:
+        made = Writers(process)
+        listener = threading.Thread(target=made.listen)
+        listener.start()
+        try:
+            yield made
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            listener.join(WAIT_SECONDS)
 
 
-def killed_after(process: subprocess.Popen[str], seconds: float) -> list[str]:
-    """Kill it; what it had reported as durable."""
-    timer = threading.Timer(seconds, process.kill)
-    timer.start()
-    text, _ = process.communicate()
-    timer.join()
-    return [line for line in text.split("\n") if len(line) == 64]
+def kill(number: int, *, after_seconds: float) -> None:
+    """Kill it, and wait until it is gone."""
+    time.sleep(after_seconds)
+    os.kill(number, signal.SIGKILL)
+    give_up_at = time.monotonic() + WAIT_SECONDS
+    with suppress(ProcessLookupError):
+        while time.monotonic() < give_up_at:
+            os.kill(number, 0)
+            time.sleep(0.001)
 
 
 def torn(root: StoreRoot) -> list[str]:
@@ -56,21 +98,21 @@ def torn(root: StoreRoot) -> list[str]:
 def test_a_killed_writer_tears_nothing_and_loses_nothing(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store")
     chance = random.Random(7)
-    reported: set[str] = set()
-    for _ in range(KILLS // TOGETHER):
-        running = [start(root) for _ in range(TOGETHER)]
-        for process in running:
-            reported.update(killed_after(process, chance.uniform(0.0, 0.08)))
-        assert torn(root) == []
+    with writers(root) as begun:
+        for _ in range(KILLS // TOGETHER):
+            for number in [begun.start() for _ in range(TOGETHER)]:
+                kill(number, after_seconds=chance.uniform(0.0, 0.08))
+            assert torn(root) == []
     store = DiskStore(root)
-    assert reported
-    assert [key for key in reported if store.get(key) is None] == []
+    assert begun.reported
+    assert [key for key in begun.reported if store.get(key) is None] == []
     assert not store.findings
 
 
 def test_what_a_killed_writer_left_is_swept_later(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store")
-    killed_after(start(root), 0.02)
+    with writers(root) as begun:
+        kill(begun.start(), after_seconds=0.02)
     folder = root.path / ".vcache/tmp"
     (folder / "left").write_bytes(b"half")
     for path in folder.iterdir():

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from tests.examples import ON_DISK
 from vcache_cli.drawing import Box, Cell, Panel, draw_sheet, is_drawing
 
 
@@ -32,6 +33,7 @@ def test_another_png_is_not_ours() -> None:
     assert not is_drawing(b"")
 
 
+@ON_DISK
 @given(
     sides=st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 3000)), min_size=1, max_size=3),
     columns=st.integers(-1, 100),

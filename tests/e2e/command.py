@@ -83,7 +83,8 @@ def vcache(
 def start(*args: object) -> subprocess.Popen[bytes]:
     """Start the command and leave it running, its stdout to be read."""
     words = [*VCACHE, *map(_word, args)]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    variables = {"VCACHE_ISOLATION": "thread", **os.environ}
+    return subprocess.Popen(words, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
 def _word(arg: object) -> str | bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.e2e.command import entries, many, start, vcache
 from vcache_cli import open_store
 
-KILLS = int(os.environ.get("VCACHE_KILLS", "6"))
+KILLS = int(os.environ.get("VCACHE_KILLS", "4"))
 """Rounds: each costs about two seconds."""
 PICTURES_PER_KILL = 60
 

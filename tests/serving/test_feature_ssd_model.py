@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -153,5 +154,9 @@ class BoundedMachine(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
 
+HALF = settings(max_examples=max(10, settings().max_examples // 2))
+"""Each of the two machines takes half of the steps: both drive the same cache, on a disk."""
+
 TestFeatures = FeatureMachine.TestCase
 TestBounded = BoundedMachine.TestCase
+TestFeatures.settings = TestBounded.settings = HALF

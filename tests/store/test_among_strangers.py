@@ -159,19 +159,19 @@ def test_only_an_entry_of_ours_makes_a_store(shared: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_strangers_are_told_quickly(tmp_path: Path) -> None:
+def test_twenty_thousand_strangers_are_told_quickly(tmp_path: Path) -> None:
     """Names alone, and one lstat for each directory: a look at `/tmp` takes no minutes."""
-    for number in range(98_000):
+    for number in range(19_600):
         os.mknod(tmp_path / f"stranger-{number:06d}")
-    for number in range(2_000):
+    for number in range(400):
         (tmp_path / f"folder-{number:06d}").mkdir()
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert not looks_like(tmp_path, VllmEcLayout())
-    assert time.perf_counter() - begun < 1.0
+    assert time.process_time() - begun < 0.2
     put(tmp_path, "zzz")
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert looks_like(tmp_path, VllmEcLayout())
-    assert time.perf_counter() - begun < 1.0
+    assert time.process_time() - begun < 0.2
 
 
 # --- what strangers plant ------------------------------------------------------------------------

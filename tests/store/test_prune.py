@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import ON_DISK
 from tests.store.care import DAY, NOW, add, entry, make_store
 from vcache_cli.errors import AccessError, LockBusyError, UsageError
 from vcache_cli.items import MediaItem, Stage
@@ -142,6 +143,7 @@ SCOPES = st.builds(
 ).filter(lambda scope: not scope.is_empty)
 
 
+@ON_DISK
 @given(st.lists(st.tuples(DAYS, DAYS, st.integers(0, 8)), max_size=12), SCOPES)
 def test_what_stays_is_what_the_scope_says(
     ages: list[tuple[int, int, int]], scope: PruneScope

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import ON_DISK
 from tests.store.care import DAY, NOW, add, entry, make_store
 from vcache_cli.errors import UsageError
 from vcache_cli.items import Stage
@@ -88,6 +89,7 @@ def test_what_is_no_order_is_refused(text: str) -> None:
         parse_sort(text)
 
 
+@ON_DISK
 @given(
     st.sampled_from(["size", "tokens", "age", "used"]),
     st.sampled_from(sorted(COMPARE)),

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import deserialize
 
+from tests.examples import ON_DISK
 from tests.store.care import entry, make_store
 from tests.store.faults import FaultyFiles, ShortFiles
 from vcache_cli.entry import Entry
@@ -234,6 +235,7 @@ def test_an_interrupt_leaves_no_temp(root: StoreRoot) -> None:
     assert temps(root) == []
 
 
+@ON_DISK
 @given(most=st.integers(1, 2000))
 def test_writes_and_reads_that_do_less_than_asked_change_nothing(
     tmp_path_factory: pytest.TempPathFactory, most: int
