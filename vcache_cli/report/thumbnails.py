@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFile import ImageFile
 
-__all__ = ["Thumbnail", "Thumbnails"]
+__all__ = ["Thumbnail", "Thumbnails", "thumbnail_of"]
 
 _FORMATS: Final = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
 """Decoders of one pass over bytes, without a library of a container behind them."""
@@ -60,9 +60,11 @@ class Thumbnails:
 
     Args:
         folder: printable name of the folder that relative sources are meant in.
+        draw: makes one of a file's bytes; in this process, unless another one is given.
     """
 
     folder: str | None = None
+    draw: Callable[[bytes], Thumbnail] | None = None
     clock: Callable[[], float] = time.monotonic
     _made: dict[str, Thumbnail] = field(default_factory=dict)
     _spent: float = 0.0
@@ -97,7 +99,9 @@ class Thumbnails:
             content = _read(path)
         except OSError as error:
             return Thumbnail(error.strerror or "cannot be read")
-        return thumbnail_of(content) if content else Thumbnail("no picture: an empty file")
+        if not content:
+            return Thumbnail("no picture: an empty file")
+        return (self.draw or thumbnail_of)(content)
 
 
 def _read(path: bytes) -> bytes:

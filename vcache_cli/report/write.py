@@ -18,7 +18,7 @@ from vcache_cli.report.thumbnails import Thumbnails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Final
+    from typing import Final, Literal
 
     from vcache_cli.report.gather import Report
 
@@ -65,7 +65,12 @@ def format_of(path: str) -> str:
 
 
 def write_report(
-    path: str, report: Report, document: Mapping[str, Any], *, null: bool = False
+    path: str,
+    report: Report,
+    document: Mapping[str, Any],
+    *,
+    null: bool = False,
+    isolation: Literal["process", "thread"] = "process",
 ) -> Written:
     """Write the document that `path` is by its name, whole or not at all.
 
@@ -74,6 +79,7 @@ def write_report(
         report: what it is about.
         document: ``vcache.report/1`` of it.
         null: the list of failed sources is separated by NUL instead of newlines.
+        isolation: where the page's small pictures are decoded.
 
     Raises:
         UsageError: `path` is in no folder, or is one.
@@ -83,7 +89,7 @@ def write_report(
     if form == "failed":
         content, unlisted = _failed(report, null=null)
     else:
-        content = _content(form, report, document)
+        content = _content(form, report, document, isolation)
     try:
         _replace(path, content)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
@@ -91,14 +97,23 @@ def write_report(
     return Written(path, form, len(content), unlisted)
 
 
-def _content(form: str, report: Report, document: Mapping[str, Any]) -> bytes:
+def _content(
+    form: str, report: Report, document: Mapping[str, Any], isolation: Literal["process", "thread"]
+) -> bytes:
     if form == "junit":
         return junit(document, report.run.outcomes())
     if form == "json":
         return f"{json.dumps(document, indent=2, allow_nan=False)}\n".encode("ascii")
     if form == "markdown":
         return markdown(document).encode("utf-8", "replace")
-    return html_page(document, Thumbnails(report.folder)).encode("utf-8", "replace")
+    if isolation == "thread":
+        page = html_page(document, Thumbnails(report.folder))
+    else:
+        from vcache_cli.report.drawn_apart import drawn_apart
+
+        with drawn_apart() as draw:
+            page = html_page(document, Thumbnails(report.folder, draw))
+    return page.encode("utf-8", "replace")
 
 
 def _failed(report: Report, *, null: bool) -> tuple[bytes, int]:

@@ -155,8 +155,9 @@ def _write(
     from vcache_cli.report import write_report
 
     written = []
+    isolation = opt.settings_for().isolation
     for name in names:
-        written.append(write_report(name, made, document, null=null))
+        written.append(write_report(name, made, document, null=null, isolation=isolation))
         output.say(f"wrote {name} ({format_size(written[-1].size_bytes)})")
         if missing := written[-1].unlisted:
             output.complain(
