@@ -10,7 +10,7 @@ DEV := .[dev$(if $(BACKEND),$(comma)$(BACKEND))]
 STORE := build/demo-store
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint parity parity-torch browser cluster crash bench fuzz soak clean
+.PHONY: help setup demo test thorough lint parity parity-torch browser cluster crash bench fuzz soak clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ demo: .venv/base.stamp ## Warm samples/media with samples/tiny-siglip, show the 
 
 test: .venv/dev.stamp ## Run the tests, and the doctests of the package
 	.venv/bin/python -m pytest -q -n auto
+
+thorough: .venv/dev.stamp ## Run the larger forms of some tests
+	.venv/bin/python -m pytest -q -m thorough tests
 
 lint: .venv/dev.stamp ## Check style, format, types, layers and spelling
 	.venv/bin/ruff check .

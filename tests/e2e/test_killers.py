@@ -85,7 +85,7 @@ def run_lines(store: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in last.read_text("utf-8").splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_twenty_killers_among_a_thousand_pictures(
     tmp_path: Path, media: Path, tiny_siglip: Path, hooked: dict[str, str]
 ) -> None:
