@@ -23,8 +23,10 @@ PEERS = {
     "_mlx_vlm": ".venv-parity",
     "_adapter": ".venv-parity",
     "_pixels": ".venv-parity",
+    "_ray": ".venv-cluster",
 }
-"""Endings of names, to environments that `make parity-torch` and `make parity` make."""
+"""Endings of names, to environments that `make parity-torch`, `make parity` and `make cluster`
+make."""
 PACKAGES = ("vcache-cli", "numpy", "pillow", "safetensors", "xxhash", "mlx")
 
 

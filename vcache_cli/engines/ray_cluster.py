@@ -7,8 +7,9 @@ import os
 import platform
 import re
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,10 +19,10 @@ from vcache_cli.version import __version__
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["Seat", "check_nodes", "joined", "parse_resources", "plan_seats"]
+__all__ = ["Seat", "as_options", "check_nodes", "joined", "parse_resources", "plan_seats"]
 
 _CONNECT_SECONDS: Final = 5.0
-_PROBE_SECONDS: Final = 120.0
+_PROBE_SECONDS: Final = 60.0
 _START: Final = "start one with `ray start --head`, or name one with `--ray-address HOST:PORT`"
 
 
@@ -103,13 +104,16 @@ def joined(address: str) -> Iterator[ModuleType]:
     """Ray, connected to the cluster at `address`; left again, unless the caller was there before.
 
     Raises:
+        UsageError: the address is none.
         ModelError: Ray is not installed, no cluster answers, or it is of another version.
     """
+    place = _place(address)
     ray = _imported()
     if ray.is_initialized():  # a program that uses Ray itself
         yield ray
         return
-    _check_answers(address)
+    if place:
+        _check_answers(*place)
     try:
         ray.init(
             address=address,
@@ -140,23 +144,31 @@ def _imported() -> ModuleType:
     return module
 
 
-def _check_answers(address: str) -> None:
+def _place(address: str) -> tuple[str, int] | None:
+    """Host and port; None for the cluster of this machine, whose processes Ray finds itself.
+
+    Raises:
+        UsageError: neither.
+    """
+    named = os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address
+    if named == "auto":
+        return None
+    host, _, port = named.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"`--ray-address`: expected `auto` or HOST:PORT, got `{named}`")
+    return host.strip("[]"), int(port)
+
+
+def _check_answers(host: str, port: int) -> None:
     """Ray itself tries for minutes, and then ends the process.
 
     Raises:
         ModelError: nothing answers there.
     """
-    named = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
-    host, _, port = named.rpartition("://")[2].rpartition(":")
-    if not named or named == "auto":
-        return  # Ray looks for processes of its own on this machine, at once
-    if not port.isdecimal():
-        raise UsageError(f"`--ray-address`: expected `auto` or HOST:PORT, got `{named}`")
     try:
-        with suppress(OverflowError):
-            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+        socket.create_connection((host, port), _CONNECT_SECONDS).close()
     except OSError as error:
-        raise _not_joined(named, error.strerror or str(error)) from error
+        raise _not_joined(f"{host}:{port}", error.strerror or str(error)) from error
 
 
 def _not_joined(address: str, why: str) -> ModelError:
@@ -174,8 +186,7 @@ def check_nodes(ray: ModuleType) -> list[tuple[str, Mapping[str, float]]]:
     Raises:
         ModelError: a node has another vcache or Python than this process, or does not answer.
     """
-    nodes = [each for each in ray.nodes() if each["Alive"]]
-    told = _probed(ray, [each["NodeID"] for each in nodes])
+    nodes, told = _answers(ray)
     ours = (__version__, _series(platform.python_version()))
     for node, (vcache, python) in zip(nodes, told, strict=True):
         if (vcache, _series(python)) != ours:
@@ -192,8 +203,32 @@ def _series(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
+def _answers(ray: ModuleType) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """The living nodes, and what each has. One that was lost just now is still said to live."""
+    until = time.monotonic() + _PROBE_SECONDS
+    while True:
+        nodes = [each for each in ray.nodes() if each["Alive"]]
+        try:
+            return nodes, _probed(ray, [each["NodeID"] for each in nodes])
+        except ray.exceptions.RayError as error:
+            if time.monotonic() > until:
+                raise ModelError(
+                    f"a node of the Ray cluster does not answer: {_first_line(error)}",
+                    hint="see `ray status`",
+                ) from error
+        time.sleep(1.0)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
 def _probed(ray: ModuleType, nodes: list[str]) -> list[tuple[str, str]]:
-    """Versions of vcache and Python on each node."""
+    """Versions of vcache and Python on each node.
+
+    Raises:
+        RayError: a node cannot tell.
+    """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     probe = ray.remote(num_cpus=0, max_retries=1)(_probe())
@@ -201,13 +236,7 @@ def _probed(ray: ModuleType, nodes: list[str]) -> list[tuple[str, str]]:
         probe.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
         for node in nodes
     ]
-    try:
-        told: list[tuple[str, str]] = ray.get(asked, timeout=_PROBE_SECONDS)
-    except ray.exceptions.RayError as error:
-        raise ModelError(
-            f"a node of the Ray cluster does not answer: {str(error).strip().splitlines()[0]}",
-            hint="see `ray status`",
-        ) from error
+    told: list[tuple[str, str]] = ray.get(asked, timeout=_PROBE_SECONDS)
     return told
 
 

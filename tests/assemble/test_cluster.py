@@ -1,0 +1,173 @@
+"""The driver's and the worker's side of a run in parts, without a cluster between them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.assemble.corpora import copied, corpus_of
+from vcache_cli.assemble import WarmOptions, WarmRun, cluster, open_root, open_warm
+from vcache_cli.assemble.cluster import ClusterPass, ShardFlow, ShardWork
+from vcache_cli.assemble.stores import open_budget
+from vcache_cli.assemble.targets import load_target
+from vcache_cli.errors import ModelError, NotAStoreError, StoreFullError
+from vcache_cli.items import MediaItem
+from vcache_cli.outcome import Outcome, Status
+
+
+@pytest.fixture
+def corpus(media: Path, tmp_path: Path) -> Path:
+    """Nine files of three contents."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    names = [media / name for name in ("thumbnail.bmp", "chart.png", "hills.jpg")]
+    for each in "abc":
+        copied(folder / each, names)
+    return folder
+
+
+@pytest.fixture
+def work(tiny_siglip: Path, tmp_path: Path) -> ShardWork:
+    """On a store that a run has just made."""
+    return work_on(tmp_path / "store", tiny_siglip)
+
+
+def work_on(store: Path, model: Path) -> ShardWork:
+    options = WarmOptions(engine="ray", isolation="thread", workers=1)
+    run = open_warm(corpus_of(), store=store, model=str(model), options=options)
+    run._log = type("Log", (), {"path": store / ".vcache/store.json"})()
+    return run._work()
+
+
+def items(corpus: Path) -> list[MediaItem]:
+    return [each for each in corpus_of(corpus).items() if isinstance(each, MediaItem)]
+
+
+@dataclass
+class Loopback:
+    """A session whose workers are flows in this process; each has every second shard."""
+
+    work: ShardWork
+    flows: Sequence[ShardFlow]
+    error: None = None
+    _found: list[Outcome] = field(default_factory=list)
+    _waiting: list[MediaItem] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def full(self) -> bool:
+        return len(self._waiting) >= 6
+
+    @property
+    def pending(self) -> int:
+        return len(self._waiting)
+
+    def submit(self, value: MediaItem) -> None:
+        self._waiting.append(value)
+
+    def stop(self) -> None:
+        self.stopped = True
+        self._waiting.clear()
+
+    def take(self, *, wait: bool) -> list[Outcome]:
+        if not wait:
+            return []
+        found: list[Outcome] = []
+        for number, flow in enumerate(self.flows):
+            found += flow.run(self._waiting[number :: len(self.flows)])
+        self._waiting.clear()
+        return found
+
+
+@pytest.fixture
+def two_workers(work: ShardWork) -> Iterator[Any]:
+    with work.opened() as one, work.opened() as other:
+        yield Loopback(work, (one, other))
+
+
+def test_copies_in_parts_of_several_workers_are_counted_as_in_one_run(
+    corpus: Path, two_workers: Any
+) -> None:
+    found = list(ClusterPass(two_workers, lanes={}).run(items(corpus)))
+    assert Counter(each.status for each in found) == {Status.STORED: 3, Status.COPY: 6}
+    assert len({each.item.path for each in found}) == 9
+
+
+def test_what_was_there_before_the_run_is_present(corpus: Path, tiny_siglip: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    options = WarmOptions(isolation="thread")
+    with open_warm(corpus_of(corpus), store=store, model=str(tiny_siglip), options=options) as run:
+        list(run)
+    long_ago = time.time() - 7200
+    for path in store.glob("??/*"):
+        os.utime(path, (long_ago, long_ago))
+    with work_on_now(store, tiny_siglip).opened() as flow:
+        assert {each.status for each in flow.run(items(corpus))} == {Status.PRESENT}
+    assert all(path.stat().st_mtime > long_ago + 3600 for path in store.glob("??/*"))
+
+
+def work_on_now(store: Path, model: Path) -> ShardWork:
+    return replace(work_on(store, model), since_ns=time.time_ns())
+
+
+def test_what_a_lost_worker_stored_is_told_once_as_stored(corpus: Path, work: ShardWork) -> None:
+    with work.opened() as lost:
+        list(lost.run(items(corpus)[:3]))  # and nobody hears of it
+    with work.opened() as other:
+        again = [work.again(each) for each in other.run(items(corpus)[:3])]
+    firsts = cluster.Firsts()
+    assert [firsts.settle(each).status for each in again] == [Status.STORED] * 3
+    assert [firsts.settle(each).status for each in again] == [Status.COPY] * 3
+
+
+def test_the_work_crosses_machines_without_objects(work: ShardWork) -> None:
+    data = pickle.dumps(work)
+    assert pickle.loads(data) == work  # noqa: S301  our own
+    assert len(data) < 8192
+
+
+def test_another_recipe_is_refused(work: ShardWork) -> None:
+    other = replace(work, recipe=replace(work.recipe, profile_revision=99))
+    with pytest.raises(ModelError, match="profile_revision"), other.opened():
+        pass
+
+
+def test_another_store_under_the_same_path_is_refused(work: ShardWork, tmp_path: Path) -> None:
+    for other in (replace(work, store_id="other"), replace(work, store=str(tmp_path / "none"))):
+        with pytest.raises(NotAStoreError, match="not the same store"), other.opened():
+            pass
+
+
+def test_the_room_is_divided_among_the_workers(work: ShardWork) -> None:
+    root, options = open_root(work.store), WarmOptions(max_size_bytes=1000)
+    budget = open_budget(root, options, load_target("native"), shares=4)
+    assert budget
+    budget.reserve(250)
+    with pytest.raises(StoreFullError):
+        budget.reserve(1)
+
+
+def test_a_run_that_gives_up_takes_no_more(corpus: Path, two_workers: Any) -> None:
+    made = ClusterPass(two_workers, lanes={})
+    for _ in made.run(items(corpus)):
+        made.give_up(ModelError("enough"))
+    assert two_workers.stopped
+    assert made.error
+    assert made.error.message == "enough"
+
+
+def test_lanes_of_a_run_here_are_its_own(tiny_siglip: Path, tmp_path: Path, media: Path) -> None:
+    options = WarmOptions(isolation="thread", workers=3)
+    run: WarmRun = open_warm(
+        corpus_of(media), store=tmp_path / "store", model=str(tiny_siglip), options=options
+    )
+    with run:
+        assert run.lanes["prepare"] == 3

@@ -1,0 +1,54 @@
+"""The work of a worker, with a line in a file for every item that its encoder is given."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from vcache_cli.assemble.cluster import ShardFlow, ShardWork
+from vcache_cli.items import Pixels
+from vcache_cli.pipeline import EncodeBatch, Prepared
+from vcache_cli.pipeline.encoding import Written
+
+__all__ = ["CountedWork", "encoded"]
+
+
+@dataclass(frozen=True, slots=True)
+class CountedWork(ShardWork):
+    """Slow, too, so that a worker can be killed in the middle."""
+
+    @contextmanager
+    def opened(self) -> Iterator[ShardFlow]:
+        with ShardWork.opened(self) as flow:
+            parts = flow.warm._parts
+            counted = _Counted(parts.encode, _log_of(self.store))
+            flow.warm._parts = replace(parts, encode=counted)  # type: ignore[arg-type]
+            yield flow
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    encode: EncodeBatch
+    log: str
+
+    def bucket(self, pixels: Pixels) -> Hashable:
+        return self.encode.bucket(pixels)
+
+    def __call__(self, batch: Sequence[Prepared]) -> list[Written]:
+        with open(self.log, "a", encoding="ascii") as lines:
+            lines.write("".join(f"{each.key} {os.getpid()}\n" for each in batch))
+        time.sleep(0.08 * len(batch))
+        return self.encode(batch)
+
+
+def _log_of(store: str) -> str:
+    return f"{os.fspath(store)}.encoded"
+
+
+def encoded(store: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """The key of each item that was encoded, as often as it was, and the process that did it."""
+    with open(_log_of(os.fspath(store)), encoding="ascii") as lines:
+        return [(key, process) for key, process in map(str.split, lines)]
