@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.assemble.corpora import corpus_of
 from vcache_cli import WarmOptions, warm
-from vcache_cli.assemble import check_corpus, load_recipe, plan_warm
+from vcache_cli.assemble import check_corpus, load_recipe, plan_warm, planning
 from vcache_cli.checkpoint import TensorRange
 from vcache_cli.items import Stage
 from vcache_cli.media import PillowDecoder
@@ -89,6 +89,10 @@ def test_a_check_tells_tokens_and_what_the_server_refuses(
     assert report.cold_tokens == by_name["b.jpg"]["tokens"] + by_name["cut.png"]["tokens"]
 
 
+def _untried(*_: object) -> None:
+    """For what a plan does beside its trial."""
+
+
 def test_nothing_is_decoded(
     qwen: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +100,7 @@ def test_nothing_is_decoded(
         pytest.fail("decoded a picture")
 
     monkeypatch.setattr(PillowDecoder, "decode", refuse)
+    monkeypatch.setattr(planning, "try_items", _untried)
     plan = plan_warm(corpus_of(corpus), store=tmp_path / "s", model=str(qwen), options=PIXELS)
     assert plan.to_do == 3
 
@@ -119,6 +124,7 @@ def test_a_plan_and_a_check_read_no_weights_that_are_known(
         pytest.fail(f"read {place}")
 
     monkeypatch.setattr("vcache_cli.checkpoint.folder.read_tensor", refuse)
+    monkeypatch.setattr(planning, "try_items", _untried)
     plan = plan_warm(corpus_of(media), store=store, model=model, options=options)
     assert 0 < plan.present < plan.to_do
     assert plan.bytes_to_write > 0

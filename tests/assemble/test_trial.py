@@ -54,6 +54,19 @@ def test_a_trial_ends_with_its_time(media: Path, tiny_siglip: Path) -> None:
     assert try_items([], loaded, OPTIONS) is None
 
 
+def test_a_plan_for_more_machines_takes_no_longer(
+    media: Path, tiny_siglip: Path, tmp_path: Path
+) -> None:
+    corpus = corpus_of(media / "hills.jpg", media / "chart.png")
+    plan = plan_warm(corpus, store=tmp_path / "s", model=str(tiny_siglip), options=OPTIONS, nodes=3)
+    scale = plan.as_json()["scale"]
+    assert (scale["nodes"], scale["read_requests"]) == (3, 2)
+    assert scale["store_bytes"] == pytest.approx(plan.bytes_to_write, abs=2)
+    assert 0 < scale["seconds"] <= scale["node_seconds"]
+    plan.nodes = None
+    assert plan.as_json()["scale"] is None
+
+
 @given(items=st.integers(1, 10_000), first=st.floats(0, 9), rest=st.floats(0, 99))
 def test_a_whole_sample_takes_as_long_as_it_took(items: int, first: float, rest: float) -> None:
     trial = Trial(items, first, first + rest if items > 1 else first)

@@ -359,3 +359,15 @@ def test_an_interrupted_run_keeps_what_is_finished(
     assert process.returncode == document["error"]["code"] == code
     assert document["interrupted"]
     assert document["items"]["stored"] == len(list(store.glob("??/*.safetensors")))
+
+
+def test_a_dry_run_foretells_what_machines_would_cost(
+    vcache: Vcache, media: Path, tiny_siglip: Path, tmp_path: Path
+) -> None:
+    where = ("-m", tiny_siglip, "-s", tmp_path / "store", "--isolation", "thread")
+    line = ("warm", media / "hills.jpg", *where)
+    plan = vcache(*line, "--dry-run", "--nodes", "10", "--json").document
+    assert plan["scale"]["nodes"] == 10
+    assert "on 10 machines:" in vcache(*line, "--dry-run", "--nodes", "10").out
+    assert vcache(*line, "--nodes", "10").code == 2
+    assert vcache(*line, "--dry-run", "--nodes", "0").code == 2

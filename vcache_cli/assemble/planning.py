@@ -12,6 +12,7 @@ from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.stores import open_root, refuse_other_target
 from vcache_cli.assemble.targets import store_options
 from vcache_cli.assemble.trial import Sample, Trial, try_items
+from vcache_cli.engines.scaling import Scale, Work, scale
 from vcache_cli.errors import NotAStoreError
 from vcache_cli.items import Features
 from vcache_cli.outcome import Failure, Foreseen, Outcome, Status
@@ -75,6 +76,8 @@ class WarmPlan:
     """Some of what is to be done."""
     trial: Trial | None = None
     """How long some of it took."""
+    nodes: int | None = None
+    """Machines like this one that the work is thought to be spread over; None where it is not."""
 
     def add(self, outcome: Outcome) -> None:
         """Count one looked-up item."""
@@ -107,8 +110,23 @@ class WarmPlan:
         """Of the work to do, about; None where nothing was tried."""
         return self.trial.seconds_for(self.sample.seen) if self.trial else None
 
+    @property
+    def scale(self) -> Scale | None:
+        """What that would cost; None where it was not asked, or nothing was tried."""
+        if self.nodes is None or self.trial is None:
+            return None
+        work = Work(
+            self.to_do,
+            self.trial.item_seconds,
+            self.trial.start_seconds,
+            self.bytes_to_write / max(1, self.to_do),
+            self.total,
+        )
+        return scale(work, nodes=self.nodes)
+
     def as_json(self) -> dict[str, Any]:
         """The fields of ``vcache.plan/1``."""
+        scaled = self.scale
         return {
             **self.recipe,
             "items": {
@@ -128,6 +146,7 @@ class WarmPlan:
             "skips": self._skips(),
             "seconds_estimate": self.seconds_estimate,
             "sample": self._sample(),
+            "scale": scaled.as_json() if scaled else None,
         }
 
     def _skips(self) -> list[dict[str, Any]]:
@@ -140,12 +159,14 @@ class WarmPlan:
         return {**self.trial.as_json(), "left_out": self.sample.left_out}
 
 
-def plan_warm(source: Source, *, store: Path, model: str, options: WarmOptions) -> WarmPlan:
+def plan_warm(
+    source: Source, *, store: Path, model: str, options: WarmOptions, nodes: int | None = None
+) -> WarmPlan:
     """What `open_warm` would do with the same arguments. Copies count as work to do.
 
     Sizes are told by the pictures' headers: where the key needs no pixels, nothing is decoded.
     Then some of the work is done, for a few seconds and without its result, for an estimate of
-    the time. Nothing is written.
+    the time; with `nodes`, also for so many machines like this one. Nothing is written.
 
     Raises:
         ModelError, UsageError: see `open_warm`.
@@ -154,7 +175,7 @@ def plan_warm(source: Source, *, store: Path, model: str, options: WarmOptions) 
     """
     loaded = load_recipe(model, options)
     free_bytes = _free_bytes(store)
-    plan = WarmPlan(loaded.describe(), _entry_bytes(loaded), free_bytes)
+    plan = WarmPlan(loaded.describe(), _entry_bytes(loaded), free_bytes, nodes=nodes)
     with ExitStack() as held:
         known = _known(store, loaded, held)
         used_bytes = _used_bytes(known)

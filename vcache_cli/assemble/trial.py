@@ -51,8 +51,19 @@ class Trial:
         """
         if self.items < 2:
             return self.seconds * items
-        each = (self.seconds - self.first_seconds) / (self.items - 1)
-        return round(self.first_seconds + each * max(0, items - 1), 3)
+        return round(self.first_seconds + self.item_seconds * max(0, items - 1), 3)
+
+    @property
+    def item_seconds(self) -> float:
+        """What each takes once all has started; of a single one, all that it took."""
+        if self.items < 2:
+            return self.seconds
+        return (self.seconds - self.first_seconds) / (self.items - 1)
+
+    @property
+    def start_seconds(self) -> float:
+        """What is spent once, however many items there are."""
+        return max(0.0, self.first_seconds - self.item_seconds) if self.items > 1 else 0.0
 
     def as_json(self) -> dict[str, Any]:
         """The object `sample` of ``vcache.plan/1``."""

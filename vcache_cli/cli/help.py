@@ -31,12 +31,15 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "What is stored, and where": (
         *("store", "stage", "dtype", "max_size", "min_free", "on_full", "manifest"),
     ),
-    "How it is computed": ("backend", "compute_dtype", "workers", "batch_size"),
+    "How it is computed": (
+        *("backend", "compute_dtype", "workers", "batch_size"),
+        *("engine", "ray_address", "encoder_resources"),
+    ),
     "What one picture may cost": (
         *("max_pixels", "max_file_size", "isolation", "item_timeout", "item_memory"),
     ),
     "When something fails": ("on_error", "max_errors", "retry_errors", "fail_under"),
-    "What is shown": ("dry_run", "events", "json", "quiet", "verbose", "help"),
+    "What is shown": ("dry_run", "nodes", "events", "json", "quiet", "verbose", "help"),
 }
 """Of commands with many options; an option that no group names stands before them."""
 

@@ -107,6 +107,30 @@ def _plan_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "tokens", f"{document['tokens']:,}"
     if "sample" in document:
         yield "time, about", _foretold(document["seconds_estimate"], document["sample"])
+    if "scale" in document:
+        yield from _scale_facts(document["scale"])
+
+
+_WAITS: Final = {
+    "work": "all of them work to the end",
+    "listing": "they wait for names of files",
+    "recording": "they wait for their outcomes to be recorded",
+}
+
+
+def _scale_facts(scale: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The same on several machines."""
+    told = f"{duration(scale['seconds'])}, {scale['busy']:.0%} busy"
+    yield f"on {count(scale['nodes'], 'machine')}", f"{told}: {_WAITS[scale['limited_by']]}"
+    yield "machine time", duration(scale["node_seconds"])
+    yield "useful up to", count(scale["most_nodes"], "machine")
+    beside = f"{format_size(scale['index_bytes'])} of index"
+    yield "to store", f"{format_size(scale['store_bytes'])}, {beside}"
+    requests = (f"{scale[f'{each}_requests']:,} {each}" for each in ("list", "read", "write"))
+    yield (
+        "of buckets",
+        f"{', '.join(requests)} requests; {count(scale['manifests'], 'push', 'pushes')}",
+    )
 
 
 def _skip_facts(skips: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -64,6 +64,7 @@ def warm(
     min_free: opt.MinFreeOption = None,
     on_full: opt.OnFullOption = None,
     dry_run: opt.DryRunOption = False,
+    nodes: cluster_opt.NodesOption = None,
     events: opt.EventsOption = None,
     manifest: target_opt.ManifestOption = None,
     as_json: opt.JsonOption = False,
@@ -76,10 +77,11 @@ def warm(
     Run it again at any time: what is in the store is not done twice.
     """
     asked: Mapping[str, Any] = locals()
+    machines = cluster_opt.nodes_asked(nodes, dry_run=dry_run)
     output = Output(as_json, quiet or events == "-", verbose)
     wanted = request(asked)
     if dry_run:
-        return _plan(wanted, output)
+        return _plan(wanted, output, machines)
     ended = run_warm(wanted, output, events=events, manifest=manifest)
     code = output.finish(ended.document, warm_view, problem=ended.problem)
     for step in ended.steps:
@@ -87,8 +89,14 @@ def warm(
     return code
 
 
-def _plan(wanted: Request, output: Output) -> int:
+def _plan(wanted: Request, output: Output, nodes: int | None) -> int:
     from vcache_cli.assemble import plan_warm
 
-    plan = plan_warm(wanted.corpus, store=wanted.store, model=wanted.model, options=wanted.options)
+    plan = plan_warm(
+        wanted.corpus,
+        store=wanted.store,
+        model=wanted.model,
+        options=wanted.options,
+        nodes=nodes,
+    )
     return output.finish(envelope("plan", plan.as_json(), store=wanted.store), plan_view)
