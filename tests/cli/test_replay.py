@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import Vcache
-from tests.replay.chat_server import Chat, chat_server, refuse
+from tests.replay.chat_server import Chat, Handler, chat_server, refuse, say_token
 
 
 @pytest.fixture
@@ -107,3 +110,18 @@ def test_a_run_ends_where_more_failed_than_the_user_bears(
     done = vcache(*line, "--max-errors", "1", "--json")
     assert (done.code, len(chat.bodies)) == (3, 2)
     assert done.document["interrupted"]
+
+
+def test_an_interrupted_run_keeps_what_was_sent(vcache: Vcache, chat: Chat, photos: Path) -> None:
+    def interrupt(handler: Handler) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        say_token(handler)
+
+    chat.next.extend([say_token, interrupt])
+    line = ("replay", photos, "--server", chat.url, "-m", "m", "-j", "1", "--json")
+    ended = vcache(*line)
+    assert (ended.code, ended.document["items"]["sent"]) == (130, 2)
+    assert ended.document["interrupted"]
+    rest = vcache(*line)
+    assert (rest.code, rest.document["items"]["sent"], len(chat.bodies)) == (0, 1, 3)

@@ -145,9 +145,16 @@ def cut(handler: Handler) -> None:
 def test_a_connection_that_ends_early_is_no_success(
     chat: Chat, photos: Path, answer: Answer
 ) -> None:
-    chat.next.append(answer)
+    chat.next.extend([say_token, answer])
     with replaying(chat, photos, retries=0) as run:
         assert statuses(list(run)) == {"failed": 1, "stored": 2}
+
+
+def test_a_server_that_never_answers_ends_the_run(chat: Chat, photos: Path) -> None:
+    chat.always = hang_up
+    with replaying(chat, photos) as run, pytest.raises(ModelError, match="never answers"):
+        list(run)
+    assert len(chat.bodies) == 2
 
 
 def test_a_server_that_takes_too_long_fails_the_item_alone(chat: Chat, photos: Path) -> None:
@@ -293,7 +300,7 @@ def test_a_sample_is_sent_twice_and_timed(chat: Chat, photos: Path) -> None:
 
 def test_the_key_goes_to_the_server_alone(chat: Chat, photos: Path) -> None:
     address = address_of(chat.url, key="tops3cret")
-    chat.always = refuse(401, "no")
+    chat.always = refuse(401, "`tops3cret` is no key of ours")
     with open_done(photos.parent / "state", url=address.url, model="m") as done:
         run = ReplayRun(sources([str(photos)]), address=address, manner=Manner("m"), done=done)
         with pytest.raises(AccessError) as caught:

@@ -86,7 +86,9 @@ RetriesOption = Annotated[
 ]
 TimeoutOption = Annotated[
     str | None,
-    option("--timeout", metavar="AGE", about="Longest that one request may take.", default="5m"),
+    option(
+        "--timeout", metavar="DURATION", about="Longest that one request may take.", default="5m"
+    ),
 ]
 PromptOption = Annotated[
     str | None,
@@ -105,8 +107,8 @@ MeasureOption = Annotated[
     option(
         "--measure",
         metavar="N",
-        about="Send N of the pictures a second time, with another question, and say how long"
-        " first tokens took before and after.",
+        about="Send N of those that this run sent a second time, with another question, and say"
+        " how long first tokens took before and after.",
     ),
 ]
 AgainOption = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vcache_cli.replay.address import Address
     from vcache_cli.replay.wire import Reply
 
-__all__ = ["DONE", "Verdict", "judge", "pause_seconds"]
+__all__ = ["DONE", "Verdict", "judge", "pause_seconds", "silent"]
 
 _BUSY: Final = frozenset({429, 503})
 _PASSING: Final = frozenset({408, 425, 502, 504})
@@ -82,6 +82,14 @@ def _ending(reply: Reply, address: Address, model: str) -> VcacheError | None:
         told = f"{address.url} leads to `{clean(reply.location)}`, and no redirect is followed"
         return RefusedError(told, hint="name that URL as --server, if pictures may go there")
     return None
+
+
+def silent(verdict: Verdict, address: Address) -> Verdict:
+    """`verdict` of a connection that broke, where no request was ever answered."""
+    hint = "see that it speaks HTTP or HTTPS as --server says, and what it logs"
+    return replace(
+        verdict, ends=ModelError(f"{address.url} never answers: {verdict.message}", hint=hint)
+    )
 
 
 def _troubled(reply: Reply, address: Address) -> Verdict:

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vcache_cli.replay.judge import DONE, Verdict, judge, pause_seconds
+from vcache_cli.replay.judge import DONE, Verdict, judge, pause_seconds, silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +54,8 @@ class Sender:
                 self.answered.set()
             if verdict is DONE:
                 return Sent(DONE, requests, reply.first_token_seconds)
+            if verdict.kind == "broken" and not self.answered.is_set():
+                verdict = silent(verdict, self.address)
             if requests >= self._tries(verdict):
                 return Sent(verdict, requests)
             pause = pause_seconds(reply.retry_after, requests)

@@ -87,7 +87,7 @@ class Wire:
             except (OSError, http.client.HTTPException, UnicodeError) as error:
                 return Reply(0, "unreachable", _told(error))
             try:
-                return self._exchange(connection, pieces)
+                return self._hidden(self._exchange(connection, pieces))
             except TimeoutError:
                 told = f"no answer within {self._timeout_seconds:g} s"
                 return Reply(0, "timeout", told)
@@ -120,6 +120,13 @@ class Wire:
         if address.proxy:
             made.set_tunnel(address.host, address.port)
         return made
+
+    def _hidden(self, reply: Reply) -> Reply:
+        """The reply without our key: some servers repeat the one that they refuse."""
+        if not (key := self._address.key):
+            return reply
+        message, location = (each.replace(key, "***") for each in (reply.message, reply.location))
+        return reply._replace(message=message, location=location)
 
     def _exchange(self, connection: http.client.HTTPConnection, pieces: Sequence[bytes]) -> Reply:
         started = time.monotonic()
