@@ -131,10 +131,12 @@ def test_odd_settings_are_refused_or_followed(
     tmp_path: Path, family: str, profile: Profile
 ) -> None:
     """Never another exception, a page of digits, or a forecast that does not hold."""
-    check_pictures(made(tmp_path, family, files_of(family), profile), "as published")
+    checked = [made(tmp_path, family, files_of(family), profile)]
+    check_pictures(checked[0], "as published")
     for name, files in changed(family):
         prepare = followed(tmp_path, family, files, profile)
         if isinstance(prepare, ModelError):
             assert len(prepare.message) < MAX_MESSAGE, name
-        else:
+        elif prepare not in checked:  # a value that changes nothing makes the same again
             check_pictures(prepare, name)
+            checked.append(prepare)
