@@ -134,3 +134,15 @@ def test_a_warm_a_check_and_a_key_take_the_model_of_a_preset(
         file.write(f"[preset.tiny]\nmodel = '{tiny_siglip}'\nstore = 's'\nstage = 'features'")
     result = vcache(command, media / "hills.jpg", "--preset", "tiny", "--json")
     assert result.code == {"warm": 0, "check": 10, "key": 0}[command]  # no store yet
+
+
+def test_the_command_finds_a_mistake_in_a_preset_that_was_not_asked_for(
+    vcache: Vcache, project: Path
+) -> None:
+    file = project / "vcache.toml"
+    file.write_text(file.read_text() + "\n[preset.other]\nsource = 'x'\n")
+    shown = vcache("config")
+    assert shown.code == 2
+    assert f"{file} [preset.other]: unknown setting `source`" in shown.err
+    assert "model" in shown.err
+    assert "grace" not in shown.err  # no preset may set it

@@ -6,6 +6,7 @@ from vcache_cli.config.files import Layer, environ_layer, flag_layer, load_layer
 from vcache_cli.config.places import memo_folder, user_config_path
 from vcache_cli.config.resolve import (
     Settings,
+    check_presets,
     load_settings,
     resolve,
     unknown_variables,
@@ -18,6 +19,7 @@ __all__ = [
     "Layer",
     "Setting",
     "Settings",
+    "check_presets",
     "environ_layer",
     "flag_layer",
     "load_layers",

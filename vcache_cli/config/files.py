@@ -15,12 +15,12 @@ from vcache_cli.config.settings import SETTINGS
 from vcache_cli.errors import AccessError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Final, Literal
 
     Origin = Literal["flag", "variable", "project", "user"]
 
-__all__ = ["Layer", "environ_layer", "flag_layer", "load_layers", "preset_files"]
+__all__ = ["Layer", "environ_layer", "flag_layer", "load_layers", "preset_files", "preset_layers"]
 
 _PRESET: Final = "preset"
 _PRESET_VARIABLE: Final = "VCACHE_PRESET"
@@ -89,10 +89,19 @@ def preset_files(cwd: Path) -> dict[str, list[str]]:
         UsageError, AccessError: as `load_layers`.
     """
     found: dict[str, list[str]] = {}
-    for _, presets in map(split_presets, _file_layers(cwd)):
-        for name, layer in presets.items():
-            found.setdefault(name, []).append(str(layer.path))
+    for layer in preset_layers(cwd):
+        found.setdefault(layer.preset, []).append(str(layer.path))
     return dict(sorted(found.items()))
+
+
+def preset_layers(cwd: Path) -> Iterator[Layer]:
+    """Every preset of every file, of the strongest file first.
+
+    Raises:
+        UsageError, AccessError: as `load_layers`.
+    """
+    for _, presets in map(split_presets, _file_layers(cwd)):
+        yield from presets.values()
 
 
 def _file_layers(cwd: Path) -> tuple[Layer, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from vcache_cli.buckets.place import redacted
-from vcache_cli.config.files import Layer, load_layers
+from vcache_cli.config.files import Layer, load_layers, preset_layers
 from vcache_cli.config.places import default_store, expand_user
 from vcache_cli.config.settings import RESERVED, SETTINGS, Setting
 from vcache_cli.errors import RefusedError, UsageError
@@ -15,7 +15,7 @@ from vcache_cli.errors import RefusedError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Settings", "load_settings", "resolve", "unknown_variables"]
+__all__ = ["Settings", "check_presets", "load_settings", "resolve", "unknown_variables"]
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
@@ -105,6 +105,16 @@ def resolve(layers: Sequence[Layer], *, default_store: Path) -> Settings:
     return Settings(store=store, origins=origins, **values)
 
 
+def check_presets(cwd: Path) -> None:
+    """Nothing, where every preset of every file could be used.
+
+    Raises:
+        UsageError, RefusedError, AccessError: as `load_settings`.
+    """
+    for layer in preset_layers(cwd):
+        resolve((layer,), default_store=Path())
+
+
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Variables that start like ours but set nothing: most likely misspelt."""
     known = {setting.variable for setting in SETTINGS} | NOT_SETTINGS
@@ -117,7 +127,8 @@ def _parsed(layer: Layer, name: str, raw: object) -> Any:  # noqa: ANN401  each 
     if bound and (name in RESERVED or (setting and not setting.project)):
         raise _refused(layer, name, setting)
     if setting is None:
-        known = ", ".join(sorted(_BY_NAME))
+        takes = (each.name for each in SETTINGS if each.project or not bound)
+        known = ", ".join(sorted(takes))
         raise UsageError(f"{layer.place}: unknown setting `{name}`", hint=f"known: {known}")
     try:
         return _located(setting, setting.parse(raw), layer)

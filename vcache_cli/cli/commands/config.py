@@ -26,9 +26,16 @@ def config(
     preset: PresetOption = None, as_json: JsonOption = False, quiet: QuietOption = False
 ) -> int:
     """Show each setting, its value and where it comes from."""
-    from vcache_cli.config import SETTINGS, preset_files, unknown_variables, user_config_path
+    from vcache_cli.config import (
+        SETTINGS,
+        check_presets,
+        preset_files,
+        unknown_variables,
+        user_config_path,
+    )
 
     shown = settings_for(preset=preset).as_json()
+    check_presets(Path.cwd())
     about = {setting.name: setting.about for setting in SETTINGS}
     fields = {
         "settings": {name: {**value, "about": about[name]} for name, value in shown.items()},
