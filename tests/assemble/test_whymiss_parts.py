@@ -113,3 +113,17 @@ def test_numbers_that_json_has_not_are_no_recipe() -> None:
 def test_what_is_no_recipe_is_none(value: dict[str, Any]) -> None:
     found = recipe_of({**RECIPE.as_json(), **value})
     assert found is None or found.as_json() == {**RECIPE.as_json(), **value}
+
+
+def test_a_rule_is_told_before_what_follows_from_it() -> None:
+    wanted = {"settings": {"clip": {"sampling": {"fps": 1.0, "max": None, "rule": "qwen2-vl"}}}}
+    stored = {"settings": {"clip": {"sampling": {"rule": "all"}}}}
+    assert [each.told for each in differences(wanted, stored)] == [
+        "video setting differs: sampling.rule all -> qwen2-vl",
+        "video setting differs: sampling.fps not set -> 1.0",
+    ]
+
+
+def test_a_setting_of_none_differs_from_none_only_where_nothing_else_does() -> None:
+    told = differences({"settings": {"a": 1, "max": None}}, {"settings": {"a": 1}})
+    assert [each.told for each in told] == ["processor setting differs: max not set -> none"]

@@ -289,3 +289,17 @@ def test_an_entry_may_say_anything_of_itself(
     assert len(result.out) < 5_000
     words = ("inspect", "--why-miss", picture, "-m", tiny_siglip, "-s", store, "--json")
     assert vcache(*words).document["state"] == "cold"
+
+
+def test_a_reason_is_said_once_and_without_a_view_it_is_said_all_the_same(
+    vcache: Vcache, picture: Path, media: Path, tiny_siglip: Path, store: Path
+) -> None:
+    vcache("warm", media / "chart.png", "-m", tiny_siglip, "-s", store)
+    asked = ("inspect", "--why-miss", picture, "-m", tiny_siglip, "-s", store)
+    shown = vcache(*asked)
+    assert shown.code == 5
+    assert (shown.out + shown.err).count("nothing in this store is of this picture") == 1
+    assert (shown.out + shown.err).count("vcache warm") == 1
+    quiet = vcache(*asked, "-q")
+    assert "nothing in this store is of this picture" in quiet.err
+    assert "hint: run `vcache warm" in quiet.err

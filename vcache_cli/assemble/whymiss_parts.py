@@ -35,6 +35,8 @@ _TOLD_BELOW: Final = (
     ("versions.", "{name} differs: {stored} -> {wanted}"),
     ("", "{name} differs: {stored} -> {wanted}"),
 )
+_RULE: Final = ".rule"
+"""Which settings there are beside it follows from it."""
 _MAX_DEPTH: Final = 4
 _MAX_PARTS: Final = 1_000
 _DIGEST_LENGTH: Final = 64
@@ -82,11 +84,10 @@ def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> tuple[D
     names = list(dict.fromkeys([*mine, *theirs]))[:_MAX_PARTS]
     if isinstance(wanted.get("encoder"), dict) != isinstance(stored.get("encoder"), dict):
         names = [name for name in names if name.partition(".")[0] != "encoder"]
-    found = [
-        _difference(name, mine.get(name, _ABSENT), theirs.get(name, _ABSENT))
-        for name in names
-        if not _equal(mine.get(name, _ABSENT), theirs.get(name, _ABSENT))
-    ]
+    pairs = [(name, mine.get(name, _ABSENT), theirs.get(name, _ABSENT)) for name in names]
+    differing = [pair for pair in pairs if not _equal(*pair[1:])]
+    telling = [pair for pair in differing if not _says_nothing(*pair[1:])] or differing
+    found = [_difference(*pair) for pair in telling]
     return tuple(sorted(found, key=lambda each: _weight(each.part)))
 
 
@@ -105,14 +106,22 @@ def _equal(one: Any, other: Any) -> bool:  # noqa: ANN401  any JSON values
         return False
 
 
+def _says_nothing(wanted: object, stored: object) -> bool:
+    """True where one lacks what the other has as none."""
+    return all(each is None or each is _ABSENT for each in (wanted, stored))
+
+
 def _difference(part: str, wanted: Any, stored: Any) -> Difference:  # noqa: ANN401  any JSON values
-    values = {"stored": shown(stored), "wanted": shown(wanted)}
+    values = {
+        name: "not set" if value is _ABSENT else shown(value)
+        for name, value in (("stored", stored), ("wanted", wanted))
+    }
     short = f"{part:.{_SHOWN_LENGTH}}"
     told = _TOLD.get(part)
     if told is None:
         start, told = next(each for each in _TOLD_BELOW if part.startswith(each[0]))
         values["name"] = short.removeprefix(start).replace("_", " " if not start else "_")
-    return Difference(short, values["stored"], values["wanted"], told.format(**values))
+    return Difference(short, shown(stored), shown(wanted), told.format(**values))
 
 
 def shown(value: Any) -> str:  # noqa: ANN401  any JSON value
@@ -133,6 +142,7 @@ def shown(value: Any) -> str:  # noqa: ANN401  any JSON value
     return _brief.repr(value)
 
 
-def _weight(part: str) -> int:
+def _weight(part: str) -> tuple[int, bool]:
     names = (part, part.partition(".")[0])
-    return min((_ORDER.index(each) for each in names if each in _ORDER), default=len(_ORDER))
+    place = min((_ORDER.index(each) for each in names if each in _ORDER), default=len(_ORDER))
+    return place, not part.endswith(_RULE)

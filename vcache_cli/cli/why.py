@@ -84,7 +84,7 @@ def run_why(picture: str, given: Mapping[str, Any], output: Output) -> int:
         document,
         why_view,
         bare=[key] if key else [],
-        problem=problem_of(found, todo.get("commands", [])),
+        problem=problem_of(found, todo.get("commands", []), told=not (output.json or output.quiet)),
     )
 
 
@@ -135,8 +135,14 @@ def _word(text: str) -> str:
     return display_path(f"./{text}" if is_name else text)
 
 
-def problem_of(found: WhyMiss, commands: Sequence[str]) -> Problem | None:
-    """Why the command does not exit with 0: a miss is a gate that was not met."""
+def problem_of(found: WhyMiss, commands: Sequence[str], *, told: bool = False) -> Problem | None:
+    """Why the command does not exit with 0: a miss is a gate that was not met.
+
+    Args:
+        found: what is wrong.
+        commands: what makes it hit.
+        told: `why_view` is shown, too: then reasons and commands are not said twice.
+    """
     if found.would_hit:
         return None
     name, reason = found.wanted.item.source, found.reasons[0]
@@ -145,6 +151,8 @@ def problem_of(found: WhyMiss, commands: Sequence[str]) -> Problem | None:
         hint = failure.hint if failure else ""
         return Problem(3, "items_failed", f"{name}: {reason}", hint)
     code, kind = (4, "damage") if found.state == "damaged" else (5, "gate")
+    if told:
+        return Problem(code, kind, f"{name} {_VERDICTS[found.state]}")
     hint = f"run `{' && '.join(commands)}`"
     return Problem(code, kind, f"{name} {_VERDICTS[found.state]}: {reason}", hint)
 
