@@ -175,10 +175,18 @@ SIGLIP = {
     "family_revision": 1,
     "target_options": {},
 }
+RESCALED: dict[str, Any] = {
+    "size": {"height": 8, "width": 8},
+    "rescale_factor": 1,
+    "resample": 2,
+    "extra_tokens": 0,
+    **dict.fromkeys(("do_resize", "do_rescale", "do_normalize", "do_convert_rgb"), True),
+}
 HOSTILE: tuple[dict[str, Any], ...] = (
     {},
     {**SIGLIP, "settings": {"size": {"height": 10**9, "width": 10**9}, "do_resize": True}},
     {**SIGLIP, "settings": {"image_std": [0, 0, 0], "do_normalize": True}},
+    {**SIGLIP, "settings": {**RESCALED, "image_mean": 0.5, "image_std": True}},
     {**SIGLIP, "family": "internvl", "settings": {"max_tiles": 10**9, "grid": "more-tiles"}},
     {**SIGLIP, "family": "../x", "settings": {"clip": {"sampling": {"num_frames": 10**12}}}},
     {**SIGLIP, "profile": "omlx", "target_options": {"max_side": "x"}, "settings": {}},
@@ -207,3 +215,15 @@ def test_an_entry_may_say_anything_of_itself(
     result = vcache("inspect", "--picture", out, picture, "-s", tmp_path / "store")
     assert (result.code, result.err) == (0, "")
     assert max(size_of(out)) < 3000
+
+
+@pytest.mark.usefixtures("_in_threads")
+def test_a_picture_that_was_not_warmed_is_drawn_as_the_model_of_the_settings_sees_it(
+    vcache: Vcache, media: Path, tiny_siglip: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("inspect", "--picture", out, media / "hills.jpg", "-s", out.parent / "none")
+    assert "add `--model DIR`" in vcache(*asked).err
+    monkeypatch.setenv("VCACHE_MODEL", str(tiny_siglip))
+    shown = vcache(*asked)
+    assert (shown.code, out.exists()) == (0, True)
+    assert "what the model sees, 64 x 64" in shown.out

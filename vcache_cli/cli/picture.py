@@ -12,7 +12,7 @@ from vcache_cli.cli.blocks import Block, Facts, Lines
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.options import settings_for
 from vcache_cli.cli.requests import request
-from vcache_cli.errors import RefusedError, UsageError
+from vcache_cli.errors import NotAStoreError, RefusedError, UsageError
 from vcache_cli.items import display_path
 
 if TYPE_CHECKING:
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["run_picture"]
 
 _HEAD_BYTES: Final = 256
+_WITH_MODEL: Final = "add `--model DIR` to draw what that model sees of it"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def run_picture(entry: str, given: Mapping[str, Any], output: Output) -> int:
     """Draw `entry`: an entry of a store, or with a model a picture; the exit code.
+
+    A picture that has no entry is drawn as the model of the settings sees it.
 
     Raises:
         VcacheError: nothing can be drawn, or the file is another's.
@@ -57,9 +60,17 @@ def _stored(entry: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Drawi
     from vcache_cli.errors import DamageError, InvalidEntryError
     from vcache_cli.store.inspection import inspect_target
 
-    path = settings_for(store=given["store"]).store
-    root = open_root(path, target=given["target"])
-    found = inspect_target(root, entry)
+    settings = settings_for(store=given["store"], preset=given.get("preset"))
+    path = settings.store
+    try:
+        root = open_root(path, target=given["target"])
+        found = inspect_target(root, entry)
+    except (UsageError, NotAStoreError) as error:
+        if not os.path.isfile(entry):
+            raise
+        if settings.model:  # of a picture that was not warmed, what the model would see
+            return _seen(entry, given)
+        raise type(error)(error.message, hint=_WITH_MODEL) from error
     if len(found) > 1:
         keys = ", ".join(each.row.key[:16] for each in found[:5])
         raise UsageError(
