@@ -38,11 +38,13 @@ EXAMPLES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         ("vcache inspect 3f9a0c", "an entry by the beginning of its key"),
         ("vcache inspect photos/beach.jpg -s store", "the entries of a picture"),
         (
-            "vcache inspect photos/beach.jpg --why-miss -m models/siglip",
-            "which part of its key differs",
+            "vcache inspect --why-miss photos/beach.jpg -m models/siglip",
+            "why the server misses it: which part of its key differs",
         ),
-        ("vcache inspect --why-miss beach.jpg --model MODEL", "why the server misses it"),
-        ("vcache inspect --picture seen.png beach.jpg --model MODEL", "what the model sees of it"),
+        (
+            "vcache inspect --picture seen.png photos/beach.jpg -m models/siglip",
+            "what the model sees of it",
+        ),
     ),
     "report": (
         ("vcache report", "what the last run did"),

@@ -80,7 +80,7 @@ ItemTimeoutOption = Annotated[
     str | None,
     option(
         "--item-timeout",
-        metavar="AGE",
+        metavar="DURATION",
         about="Longest that a process may take for one item, or none.",
         default="5m",
     ),

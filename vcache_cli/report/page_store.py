@@ -133,16 +133,15 @@ def _pairs(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "store" in report:
         yield "store", report["store"]
     if held := report.get("held"):
-        yield (
-            "its entries",
-            (
-                f"{held['entries']:,}, {format_size(held['bytes'])},"
-                f" the largest {format_size(held['largest'])}"
-            ),
-        )
+        sizes = f"{format_size(held['bytes'])}, the largest {format_size(held['largest'])}"
+        yield "entries of the run", f"{held['entries']:,}, {sizes}"
     if kinds := report["kinds"]:
-        yield "kinds", ", ".join(f"{items:,} {kind}" for kind, items in kinds.items())
+        yield "kinds", _counted(kinds)
     if skips := report["skips"]:
-        yield "skipped", ", ".join(f"{items:,} {kind}" for kind, items in skips.items())
+        yield "skipped", _counted(skips)
     if checked := report.get("verified"):
         yield "checked", f"{checked['checked']:,} entries, {checked['damaged']:,} damaged"
+
+
+def _counted(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {kind.replace('_', ' ')}" for kind, number in numbers.items())

@@ -65,7 +65,11 @@ def check(
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
 ) -> int:
-    """Say whether the server would find each picture."""
+    """Say whether the server would find each picture.
+
+    Warm is what has an entry, cold what has none; coverage is the share that is warm. Nothing is
+    encoded. Whether entries are whole, `vcache verify` says.
+    """
     asked: Mapping[str, Any] = locals()
     from vcache_cli.assemble import check_corpus
     from vcache_cli.config import parse_fraction

@@ -40,7 +40,10 @@ def export(
     store: StoreOption = None,
     target: StoreTargetOption = None,
     model: Annotated[
-        str | None, option("--model", "-m", metavar="LABEL", about="Only this model's.")
+        str | None,
+        option(
+            "--model", "-m", metavar="NAME", about="Only this model's, as `vcache ls` names it."
+        ),
     ] = None,
     stage: Annotated[
         str | None,

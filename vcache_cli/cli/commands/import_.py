@@ -50,7 +50,6 @@ def import_(
     Each is checked whole before anything of it is written, and what is there already is left
     alone: run it again after an interruption. The check finds damage. It cannot tell whether
     the features are those of the picture: take archives from those you would take a store from.
-    Example: `vcache import warmed.tar --store ./store`.
     """
     from vcache_cli.assemble import WarmOptions, import_archive
 

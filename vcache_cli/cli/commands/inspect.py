@@ -222,4 +222,4 @@ def _one_a_line(label: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: A
 def _compact(value: Any) -> str:  # noqa: ANN401  any JSON value
     if isinstance(value, dict):
         return ", ".join(f"{name} {_compact(part)}" for name, part in value.items())
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -38,7 +38,7 @@ def merge(
     """Copy the entries of stores, such as those of `warm --shard`, into one.
 
     Each is checked whole. Where the store has a good entry of a key already, that one stays.
-    The others are only read. Example: `vcache merge part1 part2 part3 --store whole`.
+    The others are only read.
     """
     from vcache_cli.assemble import WarmOptions, merge_stores
 

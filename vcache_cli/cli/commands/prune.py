@@ -47,7 +47,10 @@ def prune(
         str | None, opt.option("--unused-for", metavar="AGE", about="Not used for this long.")
     ] = None,
     model: Annotated[
-        str | None, opt.option("--model", "-m", metavar="LABEL", about="Only this model's.")
+        str | None,
+        opt.option(
+            "--model", "-m", metavar="NAME", about="Only this model's, as `vcache ls` names it."
+        ),
     ] = None,
     stage: Annotated[
         str | None,

@@ -35,7 +35,10 @@ def pull(
         option("--run", metavar="ID|last", about="Only entries of this push, or this warm run."),
     ] = None,
     model: Annotated[
-        str | None, option("--model", "-m", metavar="LABEL", about="Only this model's.")
+        str | None,
+        option(
+            "--model", "-m", metavar="NAME", about="Only this model's, as `vcache ls` names it."
+        ),
     ] = None,
     stage: Annotated[
         str | None,
@@ -73,7 +76,6 @@ def pull(
     Each is compared with its digest and checked whole before it is stored; a damaged one is named.
     Run it again after an interruption, and it goes on. Whether an entry is what a model would
     compute is not checked: pull from those you would take a store from.
-    Example: `vcache pull s3://bucket/vcache --for ./photos --store ./store`.
     """
     from vcache_cli.assemble import WarmOptions, open_remote_store, pull_entries
 

@@ -43,7 +43,10 @@ def push(
         ),
     ] = None,
     model: Annotated[
-        str | None, option("--model", "-m", metavar="LABEL", about="Only this model's.")
+        str | None,
+        option(
+            "--model", "-m", metavar="NAME", about="Only this model's, as `vcache ls` names it."
+        ),
     ] = None,
     stage: Annotated[
         str | None,
@@ -78,7 +81,6 @@ def push(
 
     Prints the run, under which `vcache pull URL --run RUN` gives these entries to another machine.
     Run it again after an interruption, and it goes on. Credentials come from the environment.
-    Example: `vcache push s3://bucket/vcache --store ./store`.
     """
     from vcache_cli.assemble import open_root
     from vcache_cli.remote import open_remote, push_store

@@ -57,7 +57,7 @@ def verify(
         str | None,
         opt.option(
             "--max-duration",
-            metavar="AGE",
+            metavar="DURATION",
             about="Stop after this long; the next run goes on from there.",
         ),
     ] = None,
