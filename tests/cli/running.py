@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
@@ -37,10 +38,20 @@ Vcache = Callable[..., Result]
 
 def conforming(text: str) -> dict[str, Any]:
     """The one JSON object in `text`; it names a schema and follows it."""
+    _check(text)
     document: dict[str, Any] = json.loads(text)
-    name = document["schema"]
-    Draft202012Validator(schema(name)).validate(document)
     return document
+
+
+@lru_cache(maxsize=64)  # a test asks for one document many times
+def _check(text: str) -> None:
+    document = json.loads(text)
+    _validator(document["schema"]).validate(document)
+
+
+@cache
+def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(schema(name))
 
 
 def running(capsys: pytest.CaptureFixture[str]) -> Vcache:

@@ -23,7 +23,7 @@ from vcache_cli.store.prune import PruneScope, plan_prune
 from vcache_cli.targets import OmlxLayout
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = float(os.environ.get("VCACHE_SOAK_SECONDS", "3"))
+SECONDS = float(os.environ.get("VCACHE_SOAK_SECONDS", "2"))
 NO_LIMIT = 10 * 1024**3
 
 
@@ -118,7 +118,7 @@ def test_a_killed_process_tears_nothing_and_loses_nothing_flushed(
     tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
-    other = start(tmp_path, 2.0, 100 + seed, NO_LIMIT)
+    other = start(tmp_path, 1.2, 100 + seed, NO_LIMIT)
     for kill in range(2):
         process = start(tmp_path, 30.0, 10 * seed + kill, NO_LIMIT)
         time.sleep(chance.uniform(0.1, 0.5))
