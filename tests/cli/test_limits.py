@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import metadata
 from pathlib import Path
 
@@ -63,3 +64,16 @@ def test_an_untested_server_is_refused_with_15_unless_forced(
     assert vcache("key", picture, "--model", tiny_siglip, "--force-profile").code == 0
     assert vcache("warm", picture, *args, "--force-profile").code == 0
     assert vcache("check", picture, *args, "--force-profile").code == 0
+
+
+def test_a_plan_says_in_words_what_will_be_skipped_or_fail(
+    vcache: Vcache, tiny_siglip: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos/notes.txt").write_text("hi")
+    (tmp_path / "photos/empty.png").touch()
+    plan = vcache(
+        "warm", tmp_path / "photos", "-m", tiny_siglip, "-s", tmp_path / "store", "--dry-run"
+    )
+    assert re.search(r"skipped or failing: +2\n", plan.out)
+    assert "1 not media: not a picture or a video" in plan.out

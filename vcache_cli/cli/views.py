@@ -100,7 +100,7 @@ def _plan_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "already there", f"{items['present']:,}"
     yield "to do", f"{items['to_do']:,}"
     if items["unsupported"]:
-        yield "to skip", f"{items['unsupported']:,}"
+        yield "skipped or failing", f"{items['unsupported']:,}"
         yield from _skip_facts(document["skips"])
     yield "to read", format_size(moved["to_read"])
     yield "to write, about", f"{format_size(moved['to_write_estimate'])}, {_room(moved)}"
@@ -136,7 +136,8 @@ def _scale_facts(scale: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _skip_facts(skips: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """The reasons for most of what would be skipped, each with one of its files."""
     for skip in skips[:_SHOWN_SKIPS]:
-        yield "", f"{skip['items']:,} {skip['kind']}: {skip['message']} ({skip['source']})"
+        kind = skip["kind"].replace("_", " ")
+        yield "", f"{skip['items']:,} {kind}: {skip['message']} ({skip['source']})"
     if len(skips) > _SHOWN_SKIPS:
         yield "", f"and {count(len(skips) - _SHOWN_SKIPS, 'other reason')}"
 
