@@ -96,3 +96,13 @@ def test_any_shape_is_a_picture_or_none(
 ) -> None:
     found = pictures_of(np.zeros(shape, np.uint8), grid, settings)
     assert found is None or (found.ndim, found.shape[-1]) == (4, 3)
+
+
+@given(
+    shape=st.lists(st.integers(0, 7), min_size=0, max_size=5),
+    axis=st.integers(-3, 6),
+    stride=st.integers(0, 3),
+)
+def test_a_table_of_other_pixels_is_not_used(*, shape: list[int], axis: int, stride: int) -> None:
+    values = np.zeros(shape, np.float32)
+    assert levels_of(values, LevelTable(value_table(COLOURS), axis, stride)).shape == values.shape

@@ -27,7 +27,14 @@ __all__ = ["Eyes", "Sight", "eyes_of_model", "eyes_of_recipe"]
 
 _MAX_PIXEL_BYTES: Final = 1024**3
 """Of what one picture may become: a recipe may ask for any size."""
-_NO_RECIPE: Final = (VcacheError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
+_NO_RECIPE: Final = (
+    VcacheError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+)
 """What settings that make no sense raise where they are used; a file may say anything."""
 
 

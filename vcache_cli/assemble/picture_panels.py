@@ -40,7 +40,14 @@ _MAX_FRAMES: Final = 36
 _MAX_ELEMENTS: Final = 2**26
 _GRIDS: Final = ("image_grid_thw", "video_grid_thw")
 _SECONDS: Final = "vcache.frame_seconds"
-_NO_TABLE: Final = (VcacheError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
+_NO_TABLE: Final = (
+    VcacheError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

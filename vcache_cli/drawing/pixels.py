@@ -32,10 +32,9 @@ def levels_of(values: NDArray[Any], table: LevelTable | None = None) -> NDArray[
     if table is None:
         return _stretched(values)
     channels = len(table.values)
-    side = values.shape[table.channel_axis]
-    inner = math.prod(values.shape[table.channel_axis + 1 :]) * table.channel_stride
-    if side % (channels * table.channel_stride):
+    if not _holds(values, table):
         return _stretched(values)
+    inner = math.prod(values.shape[table.channel_axis + 1 :]) * table.channel_stride
     apart = values.reshape(-1, channels, inner)
     levels = np.empty(apart.shape, np.uint8)
     for channel, row in enumerate(table.values):
@@ -43,6 +42,13 @@ def levels_of(values: NDArray[Any], table: LevelTable | None = None) -> NDArray[
         edges = (row[order][1:] + row[order][:-1]) / 2
         levels[:, channel] = order.astype(np.uint8)[np.searchsorted(edges, apart[:, channel])]
     return levels.reshape(values.shape)
+
+
+def _holds(values: NDArray[Any], table: LevelTable) -> bool:
+    """True where the channels of `table` have a place in `values`."""
+    group = len(table.values) * table.channel_stride
+    has_axis = 0 <= table.channel_axis < values.ndim and values.size > 0 < group
+    return has_axis and values.shape[table.channel_axis] % group == 0
 
 
 def _stretched(values: NDArray[Any]) -> NDArray[np.uint8]:
