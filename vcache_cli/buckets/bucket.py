@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from vcache_cli.buckets.failures import TRIES, failures, read_error
+from vcache_cli.buckets.local import file_bytes
 from vcache_cli.errors import ModelError, ReadError
 
 if TYPE_CHECKING:
@@ -151,7 +152,10 @@ class Bucket:
         Raises:
             ReadError: it cannot be read.
         """
-        data: bytes = self._tried(lambda: self._fs.cat_file(path, start=start, end=end))
+        if self.scheme == "file":
+            data = self._caught(lambda: file_bytes(path, start, end))
+        else:
+            data = self._tried(lambda: self._fs.cat_file(path, start=start, end=end))
         self.moved.add(len(data))
         return data
 
