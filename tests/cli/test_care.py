@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -177,6 +178,10 @@ def test_inspect_of_a_damaged_entry_is_exit_4(vcache: Vcache, warmed: Path) -> N
     assert shown.code == shown.document["error"]["code"] == 4
     assert not shown.document["checksum"]["ok"]
     assert "DOES NOT MATCH" in vcache("inspect", path).out
+    hint = shown.document["error"]["hint"]
+    words = shlex.split(hint.split("`")[1])  # a command that works as it stands
+    assert vcache(*words[1:]).code == 0
+    assert not path.exists()
 
 
 def test_the_plan_of_a_dry_run_is_the_deed(vcache: Vcache, warmed: Path) -> None:

@@ -125,4 +125,19 @@ def test_the_script_of_each_shell_is_shown(shell: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "_VCACHE_COMPLETE=complete_" in done.stdout
+    assert f"_VCACHE_COMPLETE=complete_{shell}" in done.stdout
+
+
+def test_a_shell_without_completion_is_refused(vcache: Vcache) -> None:
+    shown = vcache("--show-completion", "tcsh")
+    assert shown.code == 2
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in shown.err
+
+
+def test_completion_is_installed_for_the_shell_that_is_named(
+    vcache: Vcache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert vcache("--install-completion", "fish").code == 0
+    script = tmp_path / ".config/fish/completions/vcache.fish"
+    assert "_VCACHE_COMPLETE=complete_fish" in script.read_text()

@@ -16,12 +16,15 @@ from vcache_cli.cli.output import DEBUGGING, WORDS, Output, discard
 from vcache_cli.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["build", "main", "run"]
 
 _COMPLETE = "_VCACHE_COMPLETE"
 _STDERR = 2
+_OF_A_SHELL = frozenset({"--show-completion", "--install-completion"})
+_NO_LOOK = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
+"""Where it is set, the options of completion take the name of a shell; else typer drops it."""
 
 
 def build(only: str | None = None) -> typer.Typer:
@@ -117,10 +120,26 @@ def _invoke(args: list[str]) -> int:
         line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
         named = line.split(" ")[1:-1]
         build(named[0] if named and named[0] in COMMANDS else None)(prog_name="vcache")
-    command = typer.main.get_command(build(args[0] if args and args[0] in COMMANDS else None))
+    with (
+        _shell_is_named() if len(args) > 1 and args[0] in _OF_A_SHELL else contextlib.nullcontext()
+    ):
+        command = typer.main.get_command(build(args[0] if args and args[0] in COMMANDS else None))
     with command.make_context("vcache", args) as context:
         code = command.invoke(context)
     return code if isinstance(code, int) else 0
+
+
+@contextlib.contextmanager
+def _shell_is_named() -> Iterator[None]:
+    """What is built meanwhile asks for the name of a shell, and does not look which one runs."""
+    before = os.environ.get(_NO_LOOK)
+    os.environ[_NO_LOOK] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_NO_LOOK)
+        if before is not None:
+            os.environ[_NO_LOOK] = before
 
 
 def _report(problem: Problem, output: Output) -> int:

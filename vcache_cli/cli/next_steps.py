@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.items import display_path
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Final
 
-__all__ = ["next_steps"]
+__all__ = ["next_steps", "repair_command"]
 
 _ONCE: Final = frozenset({"-", "@-"})
 """Sources that are gone once they were read."""
@@ -40,6 +42,15 @@ def next_steps(
         yield f"{_line(where)}  # what failed, and why"
     if note:
         yield note
+
+
+def repair_command(store: object) -> str:
+    """What moves the damaged entries of a store aside.
+
+    >>> repair_command("my store")
+    "vcache verify --repair --store 'my store'"
+    """
+    return _line(["verify", "--repair", "--store", display_path(str(store))])
 
 
 def _line(words: Sequence[str]) -> str:

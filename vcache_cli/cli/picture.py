@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli.blocks import Block, Facts, Lines
 from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.next_steps import repair_command
 from vcache_cli.cli.options import settings_for
 from vcache_cli.cli.requests import request
 from vcache_cli.errors import NotAStoreError, RefusedError, UsageError
@@ -82,7 +83,7 @@ def _stored(entry: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Drawi
         return found[0].as_json(), draw_entry(root, found[0].row, source=source), path
     except InvalidEntryError as error:
         raise DamageError(
-            f"{found[0].row.path}: damaged: {error.message}", hint="run `vcache verify --repair`"
+            f"{found[0].row.path}: damaged: {error.message}", hint=f"run `{repair_command(path)}`"
         ) from error
 
 

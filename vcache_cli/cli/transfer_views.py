@@ -86,7 +86,8 @@ def _problem(result: IntakeResult, verb: str, code: int) -> Problem | None:
     message = f"{count(total, 'entry was', 'entries were')} {verb}; "
     message += f"{first['key']}: {first['message']}"
     kind = {3: "failures", 4: "damage", 16: "refused"}[own]
-    return Problem(own, kind, message, "what was stored is whole; run it again for the others")
+    again = "run it again" if own == 3 else "take a whole copy"
+    return Problem(own, kind, message, f"what was stored is whole; for the others, {again}")
 
 
 def _taken(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from vcache_cli.cli import completion
 from vcache_cli.cli.archives import archive_sink, write_signature
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem, worst
+from vcache_cli.cli.next_steps import repair_command
 from vcache_cli.cli.options import (
     JsonOption,
     QuietOption,
@@ -26,6 +27,8 @@ from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vcache_cli.store.export import ExportResult
 
 __all__ = ["export"]
@@ -105,10 +108,10 @@ def export(
         output.say("no entry was exported")
     fields = {"file": display_path(file), **result.as_json()}
     document = envelope("export", fields, store=root.path)
-    return output.finish(document, export_view, problem=_problem(result))
+    return output.finish(document, export_view, problem=_problem(result, root.path))
 
 
-def _problem(result: ExportResult) -> Problem | None:
+def _problem(result: ExportResult, store: Path) -> Problem | None:
     failed = result.remarks.failed
     if not failed:
         return None
@@ -117,4 +120,4 @@ def _problem(result: ExportResult) -> Problem | None:
     message = f"{count(failed.total(), 'entry was', 'entries were')} left out; "
     message += f"{first['key']}: {first['message']}"
     kind = "damage" if code == 4 else "unreadable"
-    return Problem(code, kind, message, "`vcache verify --repair` moves damaged entries aside")
+    return Problem(code, kind, message, f"`{repair_command(store)}` moves damaged entries aside")

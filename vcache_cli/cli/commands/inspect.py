@@ -15,6 +15,7 @@ from vcache_cli.cli import target_options as target_opt
 from vcache_cli.cli.blocks import Block, Facts, Table
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem
+from vcache_cli.cli.next_steps import repair_command
 from vcache_cli.cli.options import settings_for, the_store
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.picture import run_picture
@@ -112,7 +113,7 @@ def inspect(
         envelope("inspect", fields, store=path),
         _view,
         bare=[each.row.key for each in found],
-        problem=_problem(found),
+        problem=_problem(found, path),
     )
 
 
@@ -158,7 +159,7 @@ def _is_store(path: Path) -> bool:
     return True
 
 
-def _problem(found: Sequence[Inspection]) -> Problem | None:
+def _problem(found: Sequence[Inspection], store: Path) -> Problem | None:
     damaged = [each for each in found if each.problem]
     if not damaged:
         return None
@@ -168,7 +169,7 @@ def _problem(found: Sequence[Inspection]) -> Problem | None:
         4,
         "damage",
         message,
-        "run `vcache verify --repair`; then warm again, or let the server refill it",
+        f"run `{repair_command(store)}`; then warm again, or let the server refill it",
     )
 
 
