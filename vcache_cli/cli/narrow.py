@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
@@ -30,7 +31,7 @@ def fitted(table: Table, width: int) -> Table | None:
     """
     whole = replace(table, rows=tuple(tuple(map(clean, row)) for row in table.rows))
     for name, length in table.heads:
-        whole = _changed(whole, name, lambda cell, length=length: cell[:length])
+        whole = _changed(whole, name, partial(_head, length=length))
     for left_out in range(len(table.spare) + 1):
         fewer = _without(whole, table.spare[:left_out])
         squeezed = _squeezed(fewer, width)
@@ -51,6 +52,10 @@ def stacked(table: Table) -> Iterator[str]:
             yield f"{name.ljust(longest)}  {clean(cell)}".rstrip()
 
 
+def _head(cell: str, length: int) -> str:
+    return cell[:length]
+
+
 def _widths(table: Table) -> list[int]:
     columns = zip(table.names, *table.rows, strict=True)
     return [max(map(cell_len, column)) for column in columns]
@@ -67,7 +72,7 @@ def _squeezed(table: Table, width: int) -> Table:
         excess = _excess(table, width)
         if name in table.names and excess > 0:
             room = max(_LEAST, _widths(table)[table.names.index(name)] - excess)
-            table = _changed(table, name, lambda cell, room=room: _without_middle(cell, room))
+            table = _changed(table, name, partial(_without_middle, room=room))
     return table
 
 
