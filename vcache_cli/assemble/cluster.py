@@ -233,6 +233,10 @@ class ClusterPass:
         self.error = self.error or error
         self.stop()
 
+    def batches(self, items: Iterable[WarmItem]) -> Iterator[tuple[Outcome]]:
+        """As `run`, each alone."""
+        return zip(self.run(items))
+
     def run(self, items: Iterable[WarmItem]) -> Iterator[Outcome]:
         """The Outcome of each item, as it is known."""
         session, walk = self._session, iter(items)

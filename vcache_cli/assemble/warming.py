@@ -25,7 +25,7 @@ from vcache_cli.store.recipes import keep_recipe
 from vcache_cli.store.runs import RunLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -123,17 +123,22 @@ class WarmRun:
         self._held.close()
 
     def __iter__(self) -> Iterator[Outcome]:
-        """Each item's Outcome, as it is known.
+        """Each item's Outcome, as it is known; raises as `batches`."""
+        for outcomes in self.batches():
+            yield from outcomes
+
+    def batches(self) -> Iterator[Sequence[Outcome]]:
+        """Outcomes as they are known: many at a time where nothing had to be done.
 
         Raises:
             PartialFailureError: more items failed than the policy bears.
             StoreFullError, AccessError: the store could not be written to the end.
             NothingToDoError: the corpus is empty.
         """
-        for outcome in self._pass.run(self._source.items()):
-            self._totals.add(outcome)
-            self._log.append(outcome)
-            yield outcome
+        for outcomes in self._pass.batches(self._source.items()):
+            self._totals.add(*outcomes)
+            self._log.append(*outcomes)
+            yield outcomes
             self._check_policy()
         if self._pass.error:
             raise self._pass.error

@@ -28,8 +28,8 @@ class Events:
     def __init__(self, write: Callable[[str], object] | None = None) -> None:
         self._write = write
 
-    def write(self, outcome: Outcome) -> None:
-        """One line, whole, so that who follows the file sees it at once.
+    def write(self, *outcomes: Outcome) -> None:
+        """One line for each, whole, so that who follows the file sees it at once.
 
         Raises:
             StoreFullError: no space is left for it; better no run than one without its events.
@@ -38,7 +38,8 @@ class Events:
         if self._write is None:
             return
         try:
-            self._write(dump({"schema": "vcache.outcome/1", **outcome.as_json()}) + "\n")
+            for outcome in outcomes:
+                self._write(dump({"schema": "vcache.outcome/1", **outcome.as_json()}) + "\n")
         except OSError as error:
             full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
             message = f"`--events`: cannot write on: {error.strerror}"

@@ -31,18 +31,20 @@ class Manifest:
     def __init__(self, write: Callable[[str], object] | None = None) -> None:
         self._write = write
 
-    def write(self, outcome: Outcome) -> None:
-        """A line for each entry of an item that is in the store; nothing for any other.
+    def write(self, *outcomes: Outcome) -> None:
+        """A line for each entry of items that are in the store; nothing for any other.
 
         Raises:
             AccessError: it cannot be written.
         """
-        if self._write is None or outcome.status not in _IN_STORE:
+        if self._write is None:
             return
-        fields = {"source": outcome.item.source, "source_sha256": outcome.source_sha256}
         try:
-            for key in outcome.entry_keys:
-                self._write(dump({**fields, "key": key}) + "\n")
+            for outcome in outcomes:
+                if outcome.status in _IN_STORE:
+                    fields = {"source": outcome.item.source, "source_sha256": outcome.source_sha256}
+                    for key in outcome.entry_keys:
+                        self._write(dump({**fields, "key": key}) + "\n")
         except OSError as error:
             raise AccessError(f"`--manifest`: cannot write on: {error.strerror}") from error
 

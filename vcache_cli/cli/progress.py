@@ -46,8 +46,8 @@ class Progress(Protocol):
         """End, leaving the screen as it should be."""
         ...
 
-    def add(self, outcome: Outcome) -> None:
-        """Take one Outcome into account."""
+    def add(self, *outcomes: Outcome) -> None:
+        """Take Outcomes into account."""
         ...
 
     def say(self, text: str) -> None:
@@ -95,9 +95,9 @@ class PlainProgress:
     ) -> None:
         """The result says the rest."""
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, *outcomes: Outcome) -> None:
         """Say how far it is, where it is time to."""
-        self._tally.add(outcome)
+        self._tally.add(*outcomes)
         now = self._clock()
         if now >= self._next:
             longer = min((now - self._tally.started) / _CALMER, _CALMEST_SECONDS)

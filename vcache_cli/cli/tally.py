@@ -63,13 +63,13 @@ class Tally:
     """Spent per stage, summed over items; complete from the start, as `statuses` is."""
     bytes_written: int = 0
 
-    def add(self, outcome: Outcome) -> None:
-        """Count one Outcome."""
-        self.statuses[outcome.status] += 1
-        self.bytes_written += outcome.bytes_written
-        for stage, seconds in outcome.seconds.items():
-            if stage in self.seconds:
-                self.seconds[stage] += seconds
+    def add(self, *outcomes: Outcome) -> None:
+        """Count Outcomes."""
+        for outcome in outcomes:
+            self.statuses[outcome.status] += 1
+            self.bytes_written += outcome.bytes_written
+            for stage in outcome.seconds.keys() & self.seconds.keys():
+                self.seconds[stage] += outcome.seconds[stage]
 
     @property
     def done(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.cli.corpus import count_ahead
@@ -117,13 +118,13 @@ class Watcher:
         self.videos: Counter[str] = Counter()
         """Skipped ones that had no line of their own, by why."""
 
-    def see(self, outcome: Outcome) -> None:
-        """Take one Outcome."""
-        self.seen += 1
-        self._log.write(outcome)
-        self._keys.write(outcome)
-        self._progress.add(outcome)
-        for line in self._told(outcome):
+    def see(self, *outcomes: Outcome) -> None:
+        """Take Outcomes."""
+        self.seen += len(outcomes)
+        self._log.write(*outcomes)
+        self._keys.write(*outcomes)
+        self._progress.add(*outcomes)
+        for line in chain.from_iterable(map(self._told, filter(self._tells, outcomes))):
             self._lines += 1
             if self._lines <= _SHOWN_LINES or self._output.verbose:
                 self._progress.say(line)
@@ -136,6 +137,10 @@ class Watcher:
             if number > _SHOWN_OF_A_KIND and not self._output.verbose:
                 more = number - _SHOWN_OF_A_KIND
                 self._progress.say(f"{kind}: {more:,} more; all are in the run's file")
+
+    def _tells(self, outcome: Outcome) -> bool:
+        plain = outcome.status is Status.PRESENT and not outcome.notices
+        return self._output.verbose or not plain
 
     def _told(self, outcome: Outcome) -> list[str]:
         if outcome.status is Status.FAILED:
@@ -164,8 +169,8 @@ class Watcher:
 
 def _follow(run: WarmRun, watcher: Watcher) -> VcacheError | KeyboardInterrupt | None:
     try:
-        for outcome in run:
-            watcher.see(outcome)
+        for outcomes in run.batches():
+            watcher.see(*outcomes)
     except (VcacheError, KeyboardInterrupt) as error:
         return error
     return None

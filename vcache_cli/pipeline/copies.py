@@ -40,6 +40,8 @@ class Copies:
         None where it waits: `end` gives it back. An item that was there before the run is
         returned as it is.
         """
+        if not self._in_flight and not self._stored:
+            return outcome
         waiting = self._in_flight.get(outcome.key or "")
         if waiting is not None:
             waiting.append(outcome)

@@ -45,14 +45,17 @@ class WarmTotals:
         """Items that failed."""
         return self.statuses[Status.FAILED]
 
-    def add(self, outcome: Outcome) -> None:
-        """Count one Outcome."""
-        self.statuses[outcome.status] += 1
-        self.bytes_read += outcome.bytes_read
-        self.bytes_written += outcome.bytes_written
-        for stage, seconds in outcome.seconds.items():
-            self.seconds[stage] += seconds
-        self._list(outcome)
+    def add(self, *outcomes: Outcome) -> None:
+        """Count Outcomes."""
+        for outcome in outcomes:
+            self.statuses[outcome.status] += 1
+            self.bytes_read += outcome.bytes_read
+            self.bytes_written += outcome.bytes_written
+            if outcome.seconds:
+                for stage, seconds in outcome.seconds.items():
+                    self.seconds[stage] += seconds
+            if outcome.failure or outcome.notices:
+                self._list(outcome)
 
     def _list(self, outcome: Outcome) -> None:
         failure = outcome.failure

@@ -18,7 +18,7 @@ from vcache_cli.pipeline.prepare import PrepareItem
 from vcache_cli.pipeline.prepared import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from vcache_cli.items import WarmItem
     from vcache_cli.pipeline.triage import Triage
@@ -88,26 +88,43 @@ class WarmPass:
 
     def run(self, items: Iterable[WarmItem]) -> Generator[Outcome]:
         """The Outcome of each item, as it is known."""
+        for outcomes in self.batches(items):
+            yield from outcomes
+
+    def batches(self, items: Iterable[WarmItem]) -> Generator[Sequence[Outcome]]:
+        """As `run`, many at a time of items that were there: one by one they would cost more."""
         parts = self._parts
         with (
             parts.workers.session(parts.prepare) as prepare,
             parts.encoders.session(parts.encode) as encode,
         ):
-            for item, early in self._looked_up(items):
-                if early is None:
-                    yield from self._submit(item, prepare, encode)
-                elif told := self._settle_present(early):
+            for told, item in self._looked_up(items):
+                if told:
                     yield told
-            yield from self._drain(prepare, encode)
+                if item and not self._stopping.is_set():
+                    yield from zip(self._submit(item, prepare, encode))  # each alone
+                if self._stopping.is_set():
+                    break
+            yield from zip(self._drain(prepare, encode))
         parts.ledger.commit()
 
-    def _looked_up(self, items: Iterable[WarmItem]) -> Iterator[tuple[WarmItem, Outcome | None]]:
-        """Each item, with its Outcome where no file of it need be opened, until `stop`."""
+    def _looked_up(
+        self, items: Iterable[WarmItem]
+    ) -> Iterator[tuple[Sequence[Outcome], WarmItem | None]]:
+        """In order: Outcomes of items no file of which need be opened, then one to work on.
+
+        One that was not there is the last of its Outcomes: who counts failures may stop there.
+        """
         for chunk in self._lookahead.over(items):
-            for looked_up in chunk:
-                yield looked_up
-                if self._stopping.is_set():
-                    return
+            told: list[Outcome] = []
+            for item, early in chunk:
+                settled = self._settle_present(early) if early else None
+                if settled:
+                    told.append(settled)
+                if early is None or early.status is not Status.PRESENT:
+                    yield told, None if early else item
+                    told = []
+            yield told, None
 
     def _submit(
         self,
@@ -224,9 +241,7 @@ class WarmPass:
 
     def _settle_present(self, outcome: Outcome) -> Outcome | None:
         """None for a copy of what is in flight: its Outcome comes with that of the first."""
-        if outcome.status is not Status.PRESENT or not outcome.entry_keys:
-            return outcome
-        return self._copies.settle(outcome)
+        return self._copies.settle(outcome) if outcome.status is Status.PRESENT else outcome
 
     def _opened(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """Note what was learnt of items whose file was opened."""

@@ -88,16 +88,16 @@ class RunLog:
         """Close; without `finish` the run reads as interrupted."""
         self.close()
 
-    def append(self, outcome: Outcome) -> None:
-        """Add the line of one Outcome; nothing once the disk refused one (see `failure`).
+    def append(self, *outcomes: Outcome) -> None:
+        """Add the lines of Outcomes; nothing once the disk refused one (see `failure`).
 
         Lines of items that were there before wait for others, for less than a second where more
         items come: who is killed meanwhile has lost nothing that would be done again.
         """
-        self._lines.append(outcome.as_line())
+        self._lines += [outcome.as_line() for outcome in outcomes]
         now = self._clock()
-        waits = outcome.status is Status.PRESENT and now - self._flushed < _FLUSH_SECONDS
-        if not waits or len(self._lines) >= _BLOCK_LINES:
+        waits = all(outcome.status is Status.PRESENT for outcome in outcomes)
+        if not waits or now - self._flushed >= _FLUSH_SECONDS or len(self._lines) >= _BLOCK_LINES:
             self._flush(now)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
