@@ -18,7 +18,8 @@ import os, sys
 corpus, opened = os.path.join(sys.argv[1], ""), []
 names = {name for _, _, files in os.walk(corpus) for name in files}
 def hook(event, args):
-    if event == "open" and isinstance(args[0], (str, bytes)):
+    folder = event == "open" and (args[2] or 0) & os.O_DIRECTORY  # listed, not read
+    if event == "open" and not folder and isinstance(args[0], (str, bytes)):
         path = os.fsdecode(args[0])
         if path.startswith(corpus) or os.path.basename(path) in names:
             opened.append(path)

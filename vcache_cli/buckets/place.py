@@ -97,7 +97,7 @@ def is_url(path: str) -> bool:
     >>> is_url("s3://bucket/a.jpg"), is_url("./s3://a.jpg")
     (True, False)
     """
-    return _URL.match(path) is not None
+    return "://" in path and _URL.match(path) is not None
 
 
 def redacted(text: str) -> str:

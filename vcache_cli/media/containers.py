@@ -76,7 +76,7 @@ class Containers:
         Damage is an item that only tells of it, after those that were found before it.
         """
         name = item.path.lower()
-        if is_url(item.path) or item.stat is None or not name.endswith(_CONTAINERS):
+        if not name.endswith(_CONTAINERS) or item.stat is None or is_url(item.path):
             return (item,)
         return self._opened(item, name)
 

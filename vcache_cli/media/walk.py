@@ -19,6 +19,7 @@ CACHE_TAG: Final = "CACHEDIR.TAG"
 CACHE_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
 
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
 
 def walk(top: str, *, exclude: Sequence[str] = ()) -> Iterator[MediaItem]:
@@ -30,15 +31,18 @@ def walk(top: str, *, exclude: Sequence[str] = ()) -> Iterator[MediaItem]:
     while pending:
         folder = pending.pop()
         try:
-            files, folders = _list_folder(folder, exclude)
+            handle, files, folders = _list_folder(folder, exclude)
         except OSError:
             yield MediaItem(folder)
             continue
-        if folder != top and CACHE_TAG in files and is_tagged_cache(folder):
-            continue
         prefix = os.path.join(folder, "")
-        for name in files:
-            yield _item(prefix + name)
+        try:
+            if folder != top and CACHE_TAG in files and is_tagged_cache(folder):
+                continue
+            for name in files:
+                yield _item(prefix + name, name, handle)
+        finally:
+            os.close(handle)
         pending.extend(prefix + name for name in reversed(folders))
 
 
@@ -59,13 +63,24 @@ def is_tagged_cache(folder: str) -> bool:
         return False
 
 
-def _list_folder(folder: str, exclude: Sequence[str]) -> tuple[list[str], list[str]]:
+def _list_folder(folder: str, exclude: Sequence[str]) -> tuple[int, list[str], list[str]]:
+    """A descriptor of the folder, and the names of the files and of the folders in it."""
+    handle = os.open(folder, _FOLDER_FLAGS)
+    try:
+        files, folders = _names_in(handle, folder, exclude)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle, files, folders
+
+
+def _names_in(handle: int, folder: str, exclude: Sequence[str]) -> tuple[list[str], list[str]]:
     files: list[str] = []
     folders: list[str] = []
-    with os.scandir(folder) as entries:
+    with os.scandir(handle) as entries:
         for entry in entries:
             name = entry.name
-            if name[0] == "." or (exclude and is_excluded(entry.path, exclude)):
+            if name[0] == "." or (exclude and is_excluded(os.path.join(folder, name), exclude)):
                 continue
             if _is_folder(entry):
                 if not entry.is_symlink():  # links can loop, and lead out of what was named
@@ -82,9 +97,9 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _item(path: str) -> MediaItem:
+def _item(path: str, name: str, folder: int) -> MediaItem:
     try:
-        status = os.stat(path)
+        status = os.stat(name, dir_fd=folder)  # no long path to follow for each file
     except OSError:
         return MediaItem(path)
     is_file = stat.S_ISREG(status.st_mode)
