@@ -55,7 +55,7 @@ def test_no_item_waits_for_one_that_is_long_in_coming(tmp_path: Path) -> None:
 
     def slow() -> Iterator[WarmItem]:
         for item in items:
-            time.sleep(0.03)
+            time.sleep(0.11)
             yield item
 
     assert [len(chunk) for chunk in lookahead_of(rig).over(slow())] == [1] * 6

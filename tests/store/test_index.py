@@ -395,3 +395,18 @@ def test_a_pipe_in_place_of_the_index_keeps_nobody_waiting(root: StoreRoot) -> N
     os.mkfifo(index_path(root.path))
     with open_index(root, mode="w") as index:
         assert index.refresh().directories_read == 1
+
+
+def test_a_use_that_was_noted_is_found_by_its_shard(root: StoreRoot) -> None:
+    path, now_ns = add(root, entry(1)), time.time_ns()
+    shard, key = path.parent.name, entry(1).key
+    with open_index(root, mode="w") as index:
+        index.refresh()
+        assert index.used_within(shard, 0, 2**62) == [key]
+        index.mark_used(key, now_ns + 5)
+        index.commit()
+        assert index.used_within(shard, now_ns + 5, now_ns + 5) == [key]
+        assert index.used_within("zz", 0, 2**62) == []
+        index.mark_used("ff" * 32, 7)  # of an entry that the index does not know
+        index.commit()
+        assert keys(index) == {key}

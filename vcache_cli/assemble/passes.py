@@ -11,6 +11,7 @@ from vcache_cli.media import PillowDecoder
 from vcache_cli.outcome import Failure
 from vcache_cli.pipeline import PrepareItem, Triage
 from vcache_cli.protocols import Resident
+from vcache_cli.store.use import Use
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,13 +62,14 @@ def make_prepare(
 def make_triage(
     loaded: LoadedRecipe, memo: Memo, present: Callable[[str], bool], *, retry_errors: bool = False
 ) -> Triage:
-    """The shortcuts under a recipe."""
+    """The shortcuts under a recipe; `Use` is asked of many keys at once."""
     return Triage(
         recipe=loaded.recipe,
         target=loaded.target,
         memo=memo,
         context=loaded.context,
         present=present,
+        present_among=present.among if isinstance(present, Use) else None,
         clips=loaded.clips if isinstance(loaded.clips, Failure) else loaded.clips.recipe,
         by_frames=isinstance(loaded.clips, StillsParts),
         retry_errors=retry_errors,

@@ -67,7 +67,10 @@ class PassMaker:
         return WarmPass(
             WarmParts(
                 triage=make_triage(
-                    loaded, index, Use(root, touch), retry_errors=options.retry_errors
+                    loaded,
+                    index,
+                    Use(root, touch, uses=index),
+                    retry_errors=options.retry_errors,
                 ),
                 prepare=make_prepare(loaded, options, present),
                 encode=encode,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Final
 
+from vcache_cli.buckets import is_url
 from vcache_cli.errors import VcacheError
 from vcache_cli.items import Kind, MediaItem
 from vcache_cli.outcome import Outcome, Status
@@ -19,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_AHEAD", "Lookahead"]
 
-MOST_AHEAD: Final = 512
+MOST_AHEAD: Final = 2048
 """Items looked up at a time."""
 
-_PATIENCE_SECONDS: Final = 0.02
+_PATIENCE_SECONDS: Final = 0.1
 
 
 class Lookahead:
@@ -78,31 +80,49 @@ class Lookahead:
 
     def __call__(self, items: Sequence[WarmItem]) -> list[Outcome | None]:
         """What `Triage` says of each item."""
-        files = [_plain_file(item) for item in items]
-        asked = [file for file in files if file]
+        files = _plain_files(items)
         context = None if self._keys_by_digest else self._triage.context
-        recalled = iter(self._triage.memo.recall(asked, context))
+        recalled = iter(self._triage.memo.recall([file for file in files if file], context))
+        recalls = [next(recalled) if file else None for file in files]
+        keys = [self._key(recall) if recall else None for recall in recalls]
+        there = self._triage.among([key for key in keys if key is not None])
         return [
-            self._early(item, next(recalled)) if file else self._triage(item)
-            for item, file in zip(items, files, strict=True)
+            Outcome(item, Status.PRESENT, key, recall.seen.source_sha256, Kind.IMAGE)
+            if recall and key in there
+            # What no memo knows is new, unless it is made of files, or none.
+            else (self._triage(item) if recall or not file else None)
+            for item, file, recall, key in zip(items, files, recalls, keys, strict=True)
         ]
 
-    def _early(self, item: WarmItem, recall: Recall | None) -> Outcome | None:
-        """The Outcome of a picture that is there; of any other item, what `Triage` says."""
-        if recall is None:
-            return None
+    def _key(self, recall: Recall) -> str | None:
+        """The key of a picture; None where only `Triage` can tell."""
         (digest, kind), key = recall
         if kind is not Kind.IMAGE or not digest:
-            return self._triage(item)
+            return None
         if self._keys_by_digest:
-            key = self._triage.target.key(self._triage.recipe, Evidence(digest))
-        if key is None or not self._triage.present(key):
-            return self._triage(item)
-        return Outcome(item, Status.PRESENT, key, digest, kind)
+            return self._triage.target.key(self._triage.recipe, Evidence(digest))
+        return key
 
 
-def _plain_file(item: WarmItem) -> tuple[str, FileStat] | None:
-    """Path and stat of an item that is a file, or a part of one; None of any other."""
-    if isinstance(item, MediaItem) and item.stat and not item.trouble:
-        return item.absolute_path, item.stat
-    return None
+def _plain_files(items: Sequence[WarmItem]) -> list[tuple[str, FileStat] | None]:
+    """Absolute path and stat of items that are files, or parts of one; None of any other."""
+    folders: dict[str, str] = {}
+    return [
+        (_absolute(item, folders), item.stat)
+        if isinstance(item, MediaItem) and item.stat and not item.trouble
+        else None
+        for item in items
+    ]
+
+
+def _absolute(item: MediaItem, folders: dict[str, str]) -> str:
+    """`MediaItem.absolute_path`; `folders` has what that is of the folders met before."""
+    folder, _, name = item.path.rpartition("/")
+    if item.part or folder[-1:] in {"", "/"} or name in {"", ".", ".."}:
+        return item.absolute_path  # what has no plain name of its own
+    absolute = folders.get(folder)
+    if absolute is None:
+        if is_url(item.path):
+            return item.absolute_path
+        absolute = folders[folder] = os.path.join(os.path.abspath(folder), "")
+    return absolute + name

@@ -14,7 +14,7 @@ from vcache_cli.pipeline.prepared import NOT_MEDIA
 from vcache_cli.protocols import Evidence, Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from vcache_cli.items import MediaItem, Trouble, WarmItem
     from vcache_cli.protocols import Memo, WarmTarget
@@ -36,6 +36,8 @@ class Triage:
     retry_errors: bool = False
     clips: Recipe | Failure = VIDEO_SKIPPED
     """The recipe of videos, or why they are skipped."""
+    present_among: Callable[[Sequence[str]], Container[str]] | None = None
+    """Those of many keys of which `present` is true, where asking together is faster."""
     by_frames: bool = False
     """True where each frame of a video is an entry: which ones, only a memo can tell."""
 
@@ -55,6 +57,12 @@ class Triage:
             return self._skipped(item, seen)
         found = self._present(item, seen) or self._failed_before(item, seen)
         return found._replace(members_sha256=members) if found else None
+
+    def among(self, keys: Sequence[str]) -> Container[str]:
+        """Those of `keys` that are there."""
+        if self.present_among:
+            return self.present_among(keys)
+        return {key for key in keys if self.present(key)}
 
     def _skipped(self, item: WarmItem, seen: Seen) -> Outcome | None:
         """A file whose content was not read; None where it would be now."""

@@ -65,6 +65,7 @@ class Index(IndexFile):
         self._opened_ns = time.time_ns()
         self._is_fresh = False
         self._rows: dict[str, EntryRow | None] = {}
+        self._uses: dict[str, int] = {}
         self._sources: dict[tuple[str, str], None] = {}
         self._memos = MemoTable(database.connection)
         super().__init__(root, database)
@@ -122,7 +123,7 @@ class Index(IndexFile):
         self, files: Sequence[tuple[str, FileStat]], context: str | None
     ) -> list[Recall | None]:
         found = self._memos.recall(files, context)
-        for each in found:
+        for each in found if context else ():
             if each is not None and each.key is not None:
                 self._entries.path_of(each.key)
         return found
@@ -176,6 +177,15 @@ class Index(IndexFile):
         tensors = [(name, parts[name]) for name in order]
         shapes = (TensorShape(name, each.dtype, each.shape) for name, each in tensors)
         self.add(row_of(facts, entry, shapes))
+
+    def used_within(self, shard: str, begin_ns: int, end_ns: int) -> list[str]:
+        """Keys of the entries of `shard` that were used then, as far as is known."""
+        return self._ask(lambda: self._entries.used_within(shard, begin_ns, end_ns), [])
+
+    def mark_used(self, key: str, mtime_ns: int) -> None:
+        """That the entry's file has this mtime; written in batches."""
+        self._uses[key] = mtime_ns
+        self._commit_when_full()
 
     def remove(self, key: str) -> None:
         """Forget an entry and its sources; written in batches."""
@@ -256,11 +266,12 @@ class Index(IndexFile):
 
     def commit(self) -> None:
         """Write what is pending. What cannot be written is given up: it is only a hint."""
-        if not (self._rows or self._sources or self._memos.pending):
+        if not (self._rows or self._uses or self._sources or self._memos.pending):
             return
         self._transact(self._write)
         self._memos.clear()
         self._rows.clear()
+        self._uses.clear()
         self._sources.clear()
 
     def close(self) -> None:
@@ -272,11 +283,13 @@ class Index(IndexFile):
         self._memos.write()
         self._entries.remove([key for key, row in self._rows.items() if row is None])
         self._entries.put([row for row in self._rows.values() if row is not None])
+        self._entries.mark_used(self._uses)
         self._connection.executemany(
             "INSERT OR IGNORE INTO sources VALUES (?, ?)",
             [(pack_key(key), os.fsencode(path)) for key, path in self._sources],
         )
 
     def _commit_when_full(self) -> None:
-        if len(self._rows) + len(self._sources) + self._memos.pending >= _PENDING_ROWS:
+        rows = len(self._rows) + len(self._uses) + len(self._sources)
+        if rows + self._memos.pending >= _PENDING_ROWS:
             self.commit()

@@ -12,7 +12,7 @@ from vcache_cli.store.index_schema import Packed, check_types, pack_key, signed,
 from vcache_cli.store.rows import EntryRow, TensorShape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Final
 
     from vcache_cli.store.rows import FileFacts
@@ -141,6 +141,22 @@ class EntryTable:
         ):
             self._connection.execute(statement, (number,))
         self._ids.pop(("directories", (os.fsencode(path),)), None)
+
+    def used_within(self, path: str, begin_ns: int, end_ns: int) -> list[str]:
+        """Keys of the entries of a directory that were used then."""
+        rows = self._connection.execute(
+            "SELECT key FROM entries JOIN directories ON directory = id"
+            " WHERE path = ? AND used BETWEEN ? AND ?",
+            (os.fsencode(path), begin_ns, end_ns),
+        ).fetchall()
+        return [unpack_key(key) for (key,) in rows]
+
+    def mark_used(self, uses: Mapping[str, int]) -> None:
+        """Set when entries were used, nanoseconds since 1970 by key."""
+        self._connection.executemany(
+            "UPDATE entries SET used = ? WHERE directory = ? AND key = ? AND used <> ?",
+            [(ns, self._directory_of(key), pack_key(key), ns) for key, ns in uses.items()],
+        )
 
     def path_of(self, key: str) -> str:
         """Path of the entry of a key that the database holds.

@@ -73,8 +73,8 @@ class MemoTable:
             names = [os.fsencode(path) for path, _ in part]
             rows = self._rows_of(names)
             kept = [
-                row if (row := rows.get(name)) and row[1] == _packed_stat(stat) else None
-                for name, (_, stat) in zip(names, part, strict=True)
+                row if (row := rows.get(name)) and row[1] == stat else None
+                for name, stat in zip(names, _packed_stats(part), strict=True)
             ]
             keys = {} if packed is None else self._keys_of({row[2] for row in kept if row}, packed)
             found.extend([_recall(row, keys) if row else None for row in kept])
@@ -176,6 +176,13 @@ class MemoTable:
         self._failures.clear()
 
 
+def _packed_stats(files: Sequence[tuple[str, FileStat]]) -> list[bytes]:
+    try:
+        return [_STAT.pack(*stat) for _, stat in files]
+    except struct.error:
+        return [_packed_stat(stat) for _, stat in files]
+
+
 def _packed_stat(stat: FileStat) -> bytes:
     try:
         return _STAT.pack(*stat)
@@ -192,4 +199,5 @@ def _recall(row: _Row, keys: Mapping[Packed, Packed]) -> Recall:
 
 
 def _seen(source: Packed, kind: str) -> Seen:
-    return Seen(unpack_key(source), _KINDS.get(kind, Kind.OTHER))
+    digest = source.hex() if type(source) is bytes else unpack_key(source)
+    return Seen(digest, _KINDS.get(kind, Kind.OTHER))

@@ -1,40 +1,46 @@
-"""Finding an entry counts as using it: one look at its file tells both."""
+"""Finding an entry counts as using it: one look at its file tells both, or one at its shard."""
 
 from __future__ import annotations
 
 import os
 import stat
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from vcache_cli.store.files import OsFiles
+from vcache_cli.store.listings import TOUCH_NS, Listings
 from vcache_cli.store.presence import has_real_shards, shard_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from vcache_cli.store.files import FileOps
+    from vcache_cli.store.listings import Uses
     from vcache_cli.store.meta import StoreRoot
 
 __all__ = ["Use"]
-
-_TOUCH_SECONDS: Final = 3600.0
 
 
 class Use:
     """Whether an entry is there, asked of the disk each time; one thread.
 
-    So what another process prunes meanwhile is missed as soon as it is gone. A shard's folder is
-    looked at once in a run.
+    So what another process prunes meanwhile is missed as soon as it is gone. That a shard is no
+    link is looked up once in a run.
 
     Args:
         root: the store.
         touch: marks an entry as used, by key; called where that was over an hour ago.
+        uses: what the index knows of uses; without it no shard is read as a whole.
         files: the system calls.
     """
 
     def __init__(
-        self, root: StoreRoot, touch: Callable[[str], None], *, files: FileOps | None = None
+        self,
+        root: StoreRoot,
+        touch: Callable[[str], None],
+        *,
+        uses: Uses | None = None,
+        files: FileOps | None = None,
     ) -> None:
         self._base = os.fspath(root.path)
         self._layout = root.layout
@@ -42,6 +48,17 @@ class Use:
         self._files = files or OsFiles()
         self._has_real_shards = has_real_shards(root)
         self._real_shards: set[str] = set()
+        self._uses = uses
+        self._listings = Listings(root, uses) if uses and self._has_real_shards else None
+
+    def among(self, keys: Sequence[str]) -> set[str]:
+        """Those of `keys` that are there; they were used now."""
+        found: set[str] = set()
+        if self._listings:
+            self._listings.refresh()
+            found = self._listings.keys.intersection(keys)
+        found.update([key for key in keys if key not in found and self(key)])
+        return found
 
     def __call__(self, key: str) -> bool:
         """True where a regular file lies in the key's place; it was used now."""
@@ -54,8 +71,10 @@ class Use:
             return False
         if not stat.S_ISREG(facts.st_mode):
             return False
-        if not 0 <= time.time() - facts.st_mtime < _TOUCH_SECONDS:
+        if not 0 <= time.time_ns() - facts.st_mtime_ns < TOUCH_NS:
             self._touch(key)
+        elif self._uses:
+            self._uses.mark_used(key, facts.st_mtime_ns)
         return True
 
     def _is_real(self, path: str) -> bool:
@@ -65,6 +84,8 @@ class Use:
             OSError: there is no such shard.
         """
         shard = path.rpartition("/")[0]
+        if self._listings:
+            self._listings.ask(shard.rpartition("/")[2])
         if shard not in self._real_shards:
             if shard_kind(self._files, path) != stat.S_IFDIR:
                 return False

@@ -1,0 +1,112 @@
+"""Shards read as a whole: of many entries one look tells that they are there, and used lately."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from vcache_cli.store.memos import SETTLE_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vcache_cli.store.meta import StoreRoot
+
+__all__ = ["TOUCH_NS", "Listings", "Uses"]
+
+TOUCH_NS: Final = 3_600 * 10**9
+"""Between two touches of an entry."""
+
+_LASTS_NS: Final = 60 * 10**9
+"""A listing is believed that long: its entries must not come of age meanwhile."""
+_ASKED_OFTEN: Final = 16
+"""Looks into a shard from which on reading all of it costs less."""
+_MOST_KEYS: Final = 131_072
+"""Keys held at once."""
+
+
+class Uses(Protocol):
+    """When entries were used, as the index has it: a hint. Nothing here raises."""
+
+    def used_within(self, shard: str, begin_ns: int, end_ns: int) -> Iterable[str]:
+        """Keys of a shard's entries that were used then."""
+        ...
+
+    def mark_used(self, key: str, mtime_ns: int) -> None:
+        """That this is what the entry's file says."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    state: tuple[int, int, int]
+    """Mode, inode and mtime: nothing was made or removed in it while they stay."""
+    listed_ns: int
+    keys: tuple[str, ...]
+
+
+class Listings:
+    """Keys of entries that need neither a look of their own nor a touch; one thread.
+
+    Args:
+        root: a store of ours, with real shards.
+        uses: what the index knows.
+    """
+
+    def __init__(self, root: StoreRoot, uses: Uses) -> None:
+        self._base = os.fspath(root.path)
+        self._path_of = root.layout.path_of
+        self._uses = uses
+        self._asked: Counter[str] = Counter()
+        self._shards: dict[str, _Shard] = {}
+        self.keys: set[str] = set()
+        """Of the shards listed so far; true right after `refresh`."""
+
+    def refresh(self) -> None:
+        """Give up the shards in which something changed since they were listed."""
+        now_ns = time.time_ns()
+        for name, shard in list(self._shards.items()):
+            old = not 0 <= now_ns - shard.listed_ns < _LASTS_NS
+            if old or self._state(name) != shard.state:
+                self.keys.difference_update(self._shards.pop(name).keys)
+
+    def ask(self, shard: str) -> None:
+        """Count a look at an entry of `shard`; list it where there were many."""
+        self._asked[shard] += 1
+        if self._asked[shard] >= _ASKED_OFTEN:
+            self._asked[shard] = 0
+            if shard not in self._shards and len(self.keys) < _MOST_KEYS:
+                self._list(shard)
+
+    def _list(self, shard: str) -> None:
+        now_ns, state = time.time_ns(), self._state(shard)
+        # One that changed just now may change again and keep its mtime.
+        if state is None or not stat.S_ISDIR(state[0]) or state[2] > now_ns - SETTLE_NS:
+            return
+        try:
+            with os.scandir(f"{self._base}/{shard}") as entries:
+                names = {f"{shard}/{each.name}" for each in entries if _is_file(each)}
+        except OSError:
+            return
+        used = self._uses.used_within(shard, now_ns - TOUCH_NS + _LASTS_NS, now_ns)
+        keys = tuple(key for key in used if self._path_of(key) in names)
+        self._shards[shard] = _Shard(state, now_ns, keys)
+        self.keys.update(keys)
+
+    def _state(self, shard: str) -> tuple[int, int, int] | None:
+        try:
+            facts = os.lstat(f"{self._base}/{shard}")
+        except OSError:
+            return None
+        return facts.st_mode, facts.st_ino, facts.st_mtime_ns
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file(follow_symlinks=False)
+    except OSError:
+        return False
