@@ -13,7 +13,7 @@ import pytest
 
 from vcache_cli.buckets import Bucket, Place, as_run_error, open_bucket
 from vcache_cli.buckets.bucket import _filesystem
-from vcache_cli.errors import AccessError, ModelError, NotAStoreError, ReadError
+from vcache_cli.errors import AccessError, ModelError, NotAStoreError, ReadError, StoreFullError
 
 
 class Failing:
@@ -60,9 +60,11 @@ def test_a_service_that_is_busy_is_asked_again_ever_later() -> None:
         (lambda: PermissionError("AccessDenied"), "permission", 1),
         (lambda: NoCredentialsError("none"), "no_credentials", 1),
         (lambda: OSError(errno.EIO, "odd sig=abc"), "io_error", 1),
+        (lambda: OSError(errno.EROFS, "no"), "permission", 1),
+        (lambda: OSError(errno.ENOSPC, "full"), "store_full", 1),
         (lambda: ValueError("odd"), "io_error", 1),
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_a_failure_has_a_kind_and_a_hint(
     make: Callable[[], Exception], kind: str, asked: int
@@ -76,12 +78,29 @@ def test_a_failure_has_a_kind_and_a_hint(
     assert "abc" not in failed.value.message
 
 
+def test_a_disk_that_is_full_keeps_no_part_of_an_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = open_bucket(Place("file", str(tmp_path)))
+
+    def half(path: str, data: bytes) -> None:
+        Path(path).write_bytes(data[:2])
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(bucket._fs, "pipe_file", half)
+    with pytest.raises(ReadError) as failed:
+        bucket.write(str(tmp_path / "object"), b"data")
+    assert failed.value.item_kind == "store_full"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_ends_a_run_names_the_place() -> None:
     place = Place("s3", "bucket/a")
     for kind, error in (
         ("permission", AccessError),
         ("no_credentials", AccessError),
         ("not_found", NotAStoreError),
+        ("store_full", StoreFullError),
     ):
         found = as_run_error(ReadError("no", kind=kind, hint="do"), place)
         assert type(found) is error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from itertools import count
@@ -170,8 +171,13 @@ class Bucket:
             self.moved.add(len(data))
             return
         temp = f"{path}.{os.urandom(4).hex()}.part"
-        self._tried(lambda: self._fs.pipe_file(temp, data))
-        self._tried(lambda: self._fs.mv(temp, path))
+        try:
+            self._tried(lambda: self._fs.pipe_file(temp, data))
+            self._tried(lambda: self._fs.mv(temp, path))
+        except ReadError:  # no listing tells of it: nobody else would ever remove it
+            with suppress(OSError):
+                os.unlink(temp)
+            raise
         self.moved.add(len(data))
 
     def remove(self, path: str) -> None:

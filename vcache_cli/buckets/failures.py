@@ -26,6 +26,7 @@ _HINTS: Final = {
     "throttled": "run it again later, or with fewer --workers or --jobs",
     "timeout": "run it again; check the network",
     "connection": "check the network, and the endpoint (S3: AWS_ENDPOINT_URL)",
+    "store_full": "free some space there, or run `vcache prune URL`",
     "io_error": "run it again; if that does not help, look at it with the provider's own tool",
 }
 _ERRNO: Final = {
@@ -33,6 +34,9 @@ _ERRNO: Final = {
     errno.EACCES: ("permission", "permission denied"),
     errno.EPERM: ("permission", "permission denied"),
     errno.ENOENT: ("not_found", "no such object"),
+    errno.EROFS: ("permission", "the file system there is read-only"),
+    errno.ENOSPC: ("store_full", "no space is left there"),
+    errno.EDQUOT: ("store_full", "no space is left there"),
 }
 _NAMES: Final = {
     "NoCredentialsError": ("no_credentials", "no credentials were found"),

@@ -31,7 +31,7 @@ _TAG: Final = (
     b"Signature: 8a477f597d28d172789f06886806bc55\n"
     b"# A store of vision cache entries, pushed by vcache. See `vcache stats URL`.\n"
 )
-_ENDS_IT: Final = frozenset({"permission", "no_credentials", "not_found"})
+_ENDS_IT: Final = frozenset({"permission", "no_credentials", "not_found", "store_full"})
 
 
 @dataclass(frozen=True, slots=True)
