@@ -141,3 +141,15 @@ def test_completion_is_installed_for_the_shell_that_is_named(
     assert vcache("--install-completion", "fish").code == 0
     script = tmp_path / ".config/fish/completions/vcache.fish"
     assert "_VCACHE_COMPLETE=complete_fish" in script.read_text()
+
+
+def test_no_word_is_offered_that_a_shell_would_run(complete: Complete) -> None:
+    names = ("$(touch x)", "`touch x`", "a;b", "a b", "a\\nb", "\\u001b[31m", "caf\u00e9", "a-1.b")
+    text = "".join(f'[preset."{name}"]\nmodel = "m"\n' for name in names)
+    Path("vcache.toml").write_text(text, encoding="utf-8")
+    for shell in ("bash", "zsh", "fish"):
+        offered = " ".join(complete("vcache warm --preset ", shell))
+        assert "a-1.b" in offered
+        assert "caf\u00e9" in offered
+        assert not set(offered) & set("$`;\x1b")
+        assert "touch" not in offered

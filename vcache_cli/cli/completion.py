@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ __all__ = ["choices", "keys", "models", "plugins", "presets", "runs", "schemas"]
 _MOST: Final = 50
 """Words offered at once."""
 
+_PLAIN: Final = re.compile(r"[\w./:@%+=,-]+")
+"""What no shell reads as more than a word."""
 _CHOICE: Final = re.compile(r"[a-z][a-z0-9-]*(\|[a-z][a-z0-9-]*)+")
 
 
@@ -109,4 +112,6 @@ def _root(context: typer.Context) -> Any:  # noqa: ANN401  a StoreRoot
 
 
 def _fitting(words: Iterable[str], incomplete: str) -> list[str]:
-    return [word for word in words if word.startswith(incomplete)][:_MOST]
+    """Those that begin so and that a shell takes as they are: a file may call a preset anything."""
+    fits = (word for word in words if word.startswith(incomplete) and _PLAIN.fullmatch(word))
+    return list(islice(fits, _MOST))

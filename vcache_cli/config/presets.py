@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["chosen_layers", "split_presets"]
 
 _TABLE: Final = "preset"
+_MOST: Final = 20
+"""Names told where one is wrong."""
 
 
 def split_presets(layer: Layer) -> tuple[Layer, dict[str, Layer]]:
@@ -55,7 +57,7 @@ def chosen_layers(presets: Sequence[dict[str, Layer]], name: str | None) -> tupl
     if not found:
         known = sorted({each for names in presets for each in names})
         hint = (
-            f"there are: {', '.join(known)}"
+            f"there are: {', '.join(known[:_MOST])}"
             if known
             else f"write `[preset.{name}]` into vcache.toml, with `model = ...` below it"
         )
