@@ -61,7 +61,7 @@ def test_what_is_killed_costs_a_second_try_of_what_it_had(
     with open_warm(corpus, store=store, model=str(ground.model), options=options) as run:
         for outcome in run:
             seen.append(outcome.item.source)
-            if not killed_after and _both_work(store):
+            if not killed_after and len(seen) >= ground.total // 3 and _both_work(store):
                 killed_after = len(seen)
                 kill_workers(second_node)
                 if what == "node":
@@ -153,7 +153,7 @@ def test_where_no_cluster_answers_that_is_said_soon(ground: Ground) -> None:
         ended = ground.warm("--ray-address", address)
     assert ended.code == 15
     assert address in ended.err
-    assert "ray start --head" in ended.err
+    assert "`ray start`" in ended.err
     assert time.monotonic() - begun < 30
     assert not ended.out
 

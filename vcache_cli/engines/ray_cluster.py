@@ -23,7 +23,7 @@ __all__ = ["Seat", "as_options", "check_nodes", "joined", "parse_resources", "pl
 
 _CONNECT_SECONDS: Final = 5.0
 _PROBE_SECONDS: Final = 60.0
-_START: Final = "start one with `ray start --head`, or name one with `--ray-address HOST:PORT`"
+_START: Final = "start one with Ray's `ray start`, or name one with `--ray-address HOST:PORT`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def plan_seats(
     found = [(name, has.get("CPU", 0.0), has.get("GPU", 0.0)) for name, has in nodes]
     seats: list[Seat] = []
     if wanted is not None:
-        cpus, gpus = wanted["CPU"], wanted.get("GPU", 0.0)
+        cpus, gpus = wanted["CPU"], wanted.get("GPU", 0)
         for name, has_cpus, has_gpus in found:
             fits = min(has_cpus // cpus, has_gpus // gpus) if gpus else has_cpus // cpus
             seats += [Seat(name, int(cpus), gpus)] * int(fits)
@@ -132,7 +132,7 @@ def joined(address: str) -> Iterator[ModuleType]:
 
 def _imported() -> ModuleType:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # before it is loaded: nothing is sent
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # nor a warning about it
     try:
         import ray
     except ImportError as error:
