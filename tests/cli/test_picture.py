@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -227,3 +228,22 @@ def test_a_picture_that_was_not_warmed_is_drawn_as_the_model_of_the_settings_see
     shown = vcache(*asked)
     assert (shown.code, out.exists()) == (0, True)
     assert "what the model sees, 64 x 64" in shown.out
+
+
+@pytest.mark.usefixtures("_in_threads")
+def test_a_member_of_an_archive_is_found_by_the_name_that_a_warm_prints(
+    vcache: Vcache, media: Path, tiny_siglip: Path, out: Path
+) -> None:
+    archive = out.parent / "old albums.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(media / "chart.png", "album/chart 1.png")
+        tar.add(media / "hills.jpg", "album/hills \N{PARTY POPPER}.jpg")
+    store, member = out.parent / "store", f"{archive}::album/hills \N{PARTY POPPER}.jpg"
+    vcache("warm", archive, "-m", tiny_siglip, "-s", store)
+    found = vcache("inspect", member, "-s", store, "--json").document
+    assert found["source_sha256"] == digest_bytes((media / "hills.jpg").read_bytes())
+    assert vcache("inspect", "--why-miss", member, "-m", tiny_siglip, "-s", store).code == 0
+    assert "features, 64 x 32" in vcache("inspect", "--picture", out, member, "-s", store).out
+    seen = vcache("inspect", "--picture", out, member, "-m", tiny_siglip)
+    assert "what the model sees" in seen.out
+    assert vcache("inspect", f"{archive}::album/hills", "-s", store).code == 2

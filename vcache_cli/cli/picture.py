@@ -67,7 +67,7 @@ def _stored(entry: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Drawi
         root = open_root(path, target=given["target"])
         found = inspect_target(root, entry)
     except (UsageError, NotAStoreError) as error:
-        if not os.path.isfile(entry):
+        if not os.path.isfile(entry.partition("::")[0]):
             raise
         if settings.model:  # of a picture that was not warmed, what the model would see
             return _seen(entry, given)

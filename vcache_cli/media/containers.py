@@ -120,13 +120,28 @@ class Containers:
 
 
 def reopened(place: str) -> MediaItem:
-    """The item whose `MediaItem.absolute_path` was `place`; a file of that name comes first."""
+    """The item whose `MediaItem.absolute_path` was `place`; a file of that name comes first.
+
+    A member may also be called as people see it, without where it lies in its container: then
+    the first one of that name is meant.
+    """
     path = place
     while "::" in path and not os.path.exists(path):
         path = path.rpartition("::")[0]
         if os.path.isfile(path) and is_container(path):
             whole = MediaItem(path, FileStat.of(os.stat(path)), explicit=True)
-            for each in Containers().opened(whole):
-                if isinstance(each, MediaItem) and each.absolute_path == place:
-                    return each
+            if found := _member(whole, place):
+                return found
     return MediaItem(place)
+
+
+def _member(container: MediaItem, place: str) -> MediaItem | None:
+    named = None
+    for each in Containers().opened(container):
+        if not isinstance(each, MediaItem) or each.part is None:
+            continue
+        if each.absolute_path == place:
+            return each
+        if named is None and f"{container.absolute_path}::{each.part.name}" == place:
+            named = each
+    return named

@@ -12,7 +12,7 @@ from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
 from vcache_cli.quantity import parse_age, parse_size
 from vcache_cli.store.index import open_index
-from vcache_cli.store.index_schema import Packed, pack_key
+from vcache_cli.store.index_schema import Packed, pack_key, unpack_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -258,7 +258,7 @@ def _named(root: StoreRoot, index: Index, text: str) -> list[str]:
     printable = display_path(text)  # what an index can be asked
     if _rows_of(index, printable):
         return [printable]
-    if keys := index.keys_of(absolute):
+    if keys := index.keys_of(absolute) or _keys_of_member(index, absolute):
         return keys
     condition, values = _key_condition(printable, "")
     found = [row.key for row in index.rows(f"WHERE {condition} ORDER BY entries.key", values)]
@@ -268,3 +268,12 @@ def _named(root: StoreRoot, index: Index, text: str) -> list[str]:
             f"`{printable}` begins {len(found)} keys: {shown} ...", hint="give more of it"
         )
     return found
+
+
+def _keys_of_member(index: Index, place: str) -> list[str]:
+    """Keys of the members of a container that people see as `place`, wherever they lie in it."""
+    begin = os.fsencode(f"{place}#")
+    after = begin[:-1] + b"$"  # the next character
+    sql = "SELECT path, key FROM sources WHERE path >= ? AND path < ? ORDER BY path"
+    rows = index.query(sql, (begin, after), types=(bytes, bytes | str))
+    return [unpack_key(key) for path, key in rows if path[len(begin) :].isdigit()]
