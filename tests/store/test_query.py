@@ -169,5 +169,5 @@ def test_an_entry_is_found_by_key_beginning_file_and_source(tmp_path: Path) -> N
 
 
 def test_a_size_beyond_what_the_index_holds_is_the_largest_there_is(root: StoreRoot) -> None:
-    for text, count in (("size<9999999999999999999999", 12), ("size>99999999999999999999TiB", 0)):
+    for text, count in (("size<9999999999999999999", 12), ("size>9999999999999999999TiB", 0)):
         assert len(list_entries(root, filters=[parse_filter(text)]).entries) == count
