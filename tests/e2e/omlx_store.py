@@ -155,7 +155,7 @@ def write(root: Path, model: str, image_hash: str, size_bytes: int) -> Path:
     return path
 
 
-def write_store(root: Path, folders: Path, count: int = 1200) -> Written:
+def write_store(root: Path, folders: Path, count: int = 1600) -> Written:
     """About `count` files of three models, a few of a fourth, and everything that goes wrong."""
     models = {name: str(folders / name) for name in ("qwen", "gemma", "ocr", "gone")}
     for name in ("qwen", "gemma", "ocr"):

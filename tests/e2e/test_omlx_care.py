@@ -43,7 +43,7 @@ READING = [
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """About 1,200 files; read only."""
+    """About 1,600 files; read only."""
     folder = tmp_path_factory.mktemp("omlx")
     return write_store(folder / "vision_features", folder / "models")
 
