@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.parity.fixtures import Fixtures, image_fixtures
@@ -13,6 +15,19 @@ TALLY = pytest.StashKey[Tally]()
 def pytest_configure(config: pytest.Config) -> None:
     """One tally a session."""
     config.stash[TALLY] = Tally()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist hands on what it counted."""
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["tally"] = session.config.stash[TALLY].packed()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401  pytest-xdist has no types
+    """Count what a worker counted."""
+    node.config.stash[TALLY].merge(getattr(node, "workeroutput", {}).get("tally", ()))
 
 
 def pytest_terminal_summary(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 __all__ = ["Row", "Tally"]
@@ -41,6 +41,22 @@ class Tally:
         row.cases += 1
         row.values += values
         row.differing += differing
+
+    def packed(self) -> list[tuple[str, str, list[str], int, int, int]]:
+        """The rows as plain values, which another process can be sent."""
+        return [
+            (*place, sorted(row.fixtures), row.cases, row.values, row.differing)
+            for place, row in self.rows.items()
+        ]
+
+    def merge(self, packed: Iterable[tuple[str, str, list[str], int, int, int]]) -> None:
+        """Add the rows of another process."""
+        for profile, family, fixtures, cases, values, differing in packed:
+            row = self.rows.setdefault((profile, family), Row())
+            row.fixtures.update(fixtures)
+            row.cases += cases
+            row.values += values
+            row.differing += differing
 
     def lines(self) -> Iterator[str]:
         """The table; the last line is the total."""
