@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tarfile
 from pathlib import Path
@@ -239,7 +240,10 @@ def test_a_member_of_an_archive_is_found_by_the_name_that_a_warm_prints(
         tar.add(media / "chart.png", "album/chart 1.png")
         tar.add(media / "hills.jpg", "album/hills \N{PARTY POPPER}.jpg")
     store, member = out.parent / "store", f"{archive}::album/hills \N{PARTY POPPER}.jpg"
-    vcache("warm", archive, "-m", tiny_siglip, "-s", store)
+    vcache("warm", media / "chart.png", "-m", tiny_siglip, "-s", store)
+    missed = vcache("inspect", "--why-miss", member, "-m", tiny_siglip, "-s", store, "--json")
+    [command] = missed.document["commands"]
+    assert vcache(*shlex.split(command)[1:]).code == 0
     found = vcache("inspect", member, "-s", store, "--json").document
     assert found["source_sha256"] == digest_bytes((media / "hills.jpg").read_bytes())
     assert vcache("inspect", "--why-miss", member, "-m", tiny_siglip, "-s", store).code == 0

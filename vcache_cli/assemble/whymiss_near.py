@@ -63,8 +63,8 @@ class Near:
             return f"{self._common}, but the file of that entry is damaged: {self.problem}"
         told = self._telling
         parts = [each.told for each in told[:_MAX_TOLD]]
-        if len(told) > _MAX_TOLD:
-            parts.append(f"{len(told) - _MAX_TOLD} more parts")
+        if (more := len(told) - _MAX_TOLD) > 0:
+            parts.append(f"{more} more {'part' if more == 1 else 'parts'}")
         if not parts and not self.recipe:
             parts = ["it is not recorded how that entry was made"]
         return f"{self._common}, {'; '.join(parts)}" if parts else self._common

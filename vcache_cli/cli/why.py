@@ -103,7 +103,9 @@ def remedies(found: WhyMiss, given: Mapping[str, Any]) -> dict[str, list[str]]:
     store = str(given["store"])
     if found.state == "other_model":
         store = f"{store.rstrip('/')}-{found.wanted.model.rpartition('/')[2]}"
-    warm = _command("warm", [given["picture"]], {**given, "store": store})
+    item = found.wanted.item
+    source = item.path if item.part else given["picture"]  # of an archive all members are warmed
+    warm = _command("warm", [source], {**given, "store": store})
     mended = [_command("verify", [], {"store": store, "repair": True})]
     commands = [*(mended if found.state == "damaged" else []), warm]
     value = {"commands": commands}
