@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -99,3 +100,37 @@ def test_a_pipe_is_refused_and_a_key_that_is_none_named(
     done = vcache("export", tmp_path / "b.tar", "-s", root.path, "--sign", tmp_path / "none")
     assert done.code == 2
     assert "none cannot sign" in done.err
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "huge"])
+def test_a_signature_that_never_ends_is_none(
+    root: StoreRoot, tmp_path: Path, vcache: Vcache, kind: str
+) -> None:
+    path, store = tmp_path / "a.tar", tmp_path / "store"
+    assert vcache("export", path, "-s", root.path).code == 0
+    signature = path.with_suffix(".tar.sig")
+    if kind == "pipe":
+        os.mkfifo(signature)
+    elif kind == "device":
+        signature.symlink_to("/dev/zero")
+    elif kind == "folder":
+        signature.mkdir()
+    else:
+        signature.touch()
+        os.truncate(signature, 1024**4)
+    (tmp_path / "signers").write_text("")
+    done = vcache("import", path, "-s", store, "--signed-by", tmp_path / "signers")
+    assert (done.code, store.exists()) == (16, False)
+    assert "is no signature" in done.err
+
+
+def test_an_empty_name_is_no_leave_to_go_without(
+    root: StoreRoot, tmp_path: Path, vcache: Vcache
+) -> None:
+    path, store = tmp_path / "a.tar", tmp_path / "store"
+    assert vcache("export", path, "-s", root.path, "--sign", "").code == 2
+    path.unlink()
+    assert vcache("export", path, "-s", root.path).code == 0
+    path.with_suffix(".tar.sig").write_text("x")
+    assert vcache("import", path, "-s", store, "--signed-by", "").code == 2
+    assert not store.exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from vcache_cli.cli.output import discard
-from vcache_cli.errors import PartialFailureError, RefusedError, UsageError
+from vcache_cli.errors import PartialFailureError, UsageError
 from vcache_cli.items import display_path
 from vcache_cli.store.files import OsFiles, explained, sync_directory
 
@@ -100,17 +100,19 @@ def check_signature(name: str, source: BinaryIO, allowed: str) -> str:
         UsageError: it is no file that can be read twice.
         RefusedError: it is not signed, not by any of those allowed, or damaged.
     """
-    from vcache_cli.store.signature import SIGNATURE_SUFFIX, manifest_of, signer_of
+    from vcache_cli.store.signature import (
+        SIGNATURE_SUFFIX,
+        manifest_of,
+        read_signature,
+        signer_of,
+    )
 
     if name == "-" or not source.seekable():
         raise UsageError(
             "a pipe cannot be read twice, before and after the signature was checked",
             hint="save the archive to a file first",
         )
-    try:
-        signature = Path(name + SIGNATURE_SUFFIX).read_bytes()
-    except FileNotFoundError as error:
-        raise RefusedError(f"{display_path(name)}{SIGNATURE_SUFFIX} is not there") from error
+    signature = read_signature(name + SIGNATURE_SUFFIX)
     signer = signer_of(manifest_of(source), signature, allowed)
     source.seek(0)
     return signer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from typing import TYPE_CHECKING
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
     from vcache_cli.store.archive_reader import ByteSource
 
-__all__ = ["SIGNATURE_SUFFIX", "manifest_of", "sign", "signer_of"]
+__all__ = ["SIGNATURE_SUFFIX", "manifest_of", "read_signature", "sign", "signer_of"]
 
 SIGNATURE_SUFFIX: Final = ".sig"
 _NAMESPACE: Final = "vcache-export"
+_MAX_BYTES: Final = 64 * 1024
+_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _SECONDS: Final = 300.0
 """Somebody may have to touch a key, or type a passphrase."""
 
@@ -36,6 +39,26 @@ def manifest_of(source: ByteSource) -> str:
         for file in part.files:
             reader.skip(file)
     return reader.manifest_sha256
+
+
+def read_signature(path: str) -> bytes:
+    """The signature in the file at `path`.
+
+    Raises:
+        RefusedError: there is none, or nothing of a signature's size.
+        OSError: it cannot be read.
+    """
+    try:
+        fd = os.open(path, _FLAGS)
+    except FileNotFoundError as error:
+        raise RefusedError(f"{display_path(path)} is not there") from error
+    try:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MAX_BYTES:
+            raise RefusedError(f"{display_path(path)} is no signature")
+        return os.read(fd, _MAX_BYTES)
+    finally:
+        os.close(fd)
 
 
 def sign(manifest_sha256: str, key: str) -> bytes:
@@ -78,10 +101,13 @@ def _ssh_keygen(*words: str, text: str = "") -> subprocess.CompletedProcess[byte
     program = shutil.which("ssh-keygen")
     if program is None:
         raise UsageError("signatures need `ssh-keygen`", hint="install OpenSSH's client")
-    return subprocess.run(  # noqa: S603  a program of the system, words of ours
-        [program, *words], input=text.encode("ascii"), capture_output=True, timeout=_SECONDS,
-        check=False,
-    )  # fmt: skip
+    try:
+        return subprocess.run(  # noqa: S603  a program of the system, words of ours
+            [program, *words], input=text.encode("ascii"), capture_output=True, timeout=_SECONDS,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:  # its key is a pipe, or nobody touched it
+        raise UsageError(f"`ssh-keygen` did not answer in {_SECONDS:g} seconds") from error
 
 
 def _told(done: subprocess.CompletedProcess[bytes]) -> str:

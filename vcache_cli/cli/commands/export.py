@@ -94,7 +94,7 @@ def export(
     from vcache_cli.assemble import open_root
     from vcache_cli.store.export import export_store
 
-    if sign and file == "-":
+    if sign is not None and file == "-":
         raise UsageError("`-` has no place for a signature", hint="name a file")
     settings = settings_for(store=store)
     root = open_root(settings.store, target=target)
@@ -102,7 +102,7 @@ def export(
     output = Output(as_json, quiet)
     with archive_sink(file, root.path, output, force=force) as (output, write):
         result = export_store(root, write, wanted=wanted)
-    if sign:
+    if sign is not None:  # an empty variable is no wish for no signature
         write_signature(file, result.manifest_sha256, sign)
     if not result.entries:
         output.say("no entry was exported")

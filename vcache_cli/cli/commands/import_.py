@@ -57,7 +57,7 @@ def import_(
     limits = WarmOptions(max_size_bytes=settings.max_size, min_free_bytes=settings.min_free)
     output = Output(as_json, quiet)
     with archive_source(file) as source, Interrupts(at_once) as interrupts:
-        if signed_by:
+        if signed_by is not None:  # an empty variable is no wish to trust anyone
             output.say(f"signed by {check_signature(file, source, signed_by)}")
         result = import_archive(source, store=settings.store, options=limits)
     if interrupts.error:  # it came where nothing can be raised
