@@ -24,6 +24,7 @@ def _run(store: Path, model: Path, *paths: Path, options: WarmOptions | None = N
     return open_warm(corpus_of(*paths), store=store, model=str(model), options=chosen)
 
 
+@pytest.mark.processes
 def test_the_summary_is_the_sum_of_the_outcomes(
     samples: Path, media: Path, tiny_siglip: Path, store: Path
 ) -> None:

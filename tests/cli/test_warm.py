@@ -46,6 +46,7 @@ def test_people_see_counts_and_each_warning_once(
     assert (again.code, again.out, again.err) == (0, "", "")
 
 
+@pytest.mark.processes
 def test_a_failure_is_one_line_and_exit_3(
     vcache: Vcache, samples: Path, tiny_siglip: Path, store: Path
 ) -> None:
@@ -259,6 +260,7 @@ def test_what_cannot_be_done_has_its_code(
     assert "Traceback" not in shown.err
 
 
+@pytest.mark.processes
 def test_check_says_what_would_miss(
     vcache: Vcache, warmed: Path, media: Path, tiny_siglip: Path
 ) -> None:
@@ -309,6 +311,7 @@ def test_a_key_without_some_pictures_is_exit_3(
     assert none.document["error"]["message"].startswith(told)
 
 
+@pytest.mark.processes
 def test_the_key_follows_content_and_recipe_not_names(
     vcache: Vcache, media: Path, tiny_siglip: Path, tmp_path: Path
 ) -> None:
