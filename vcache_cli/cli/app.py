@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -22,6 +23,8 @@ __all__ = ["build", "main", "run"]
 
 _COMPLETE = "_VCACHE_COMPLETE"
 _STDERR = 2
+_NEW_OBJECTS = 5_000
+"""Between two searches for cycles: what flows through a run has none, and is freed without."""
 _OF_A_SHELL = frozenset({"--show-completion", "--install-completion"})
 _NO_LOOK = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
 """Where it is set, the options of completion take the name of a shell; else typer drops it."""
@@ -57,6 +60,7 @@ def main() -> NoReturn:
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
         if reconfigure:
             reconfigure(errors="backslashreplace")  # a name must not end a run
+    gc.set_threshold(_NEW_OBJECTS)
     signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
