@@ -21,6 +21,7 @@ from vcache_cli.assemble.targets import load_target
 from vcache_cli.errors import ModelError, NotAStoreError, StoreFullError
 from vcache_cli.items import MediaItem
 from vcache_cli.outcome import Outcome, Status
+from vcache_cli.protocols import Loss
 
 
 @pytest.fixture
@@ -126,6 +127,16 @@ def test_what_a_lost_worker_stored_is_told_once_as_stored(corpus: Path, work: Sh
     firsts = cluster.Firsts()
     assert [firsts.settle(each).status for each in again] == [Status.STORED] * 3
     assert [firsts.settle(each).status for each in again] == [Status.COPY] * 3
+    assert {notice.kind for each in again for notice in each.notices} == {"worker_lost"}
+
+
+def test_what_took_several_workers_with_it_fails_and_is_not_remembered(
+    corpus: Path, work: ShardWork
+) -> None:
+    outcome = work.lost(items(corpus)[0], Loss("crashed", "they were lost", 0.0), None)
+    assert outcome.status is Status.FAILED
+    assert outcome.failure
+    assert (outcome.failure.kind, outcome.failure.transient) == ("crashed", True)
 
 
 def test_the_work_crosses_machines_without_objects(work: ShardWork) -> None:

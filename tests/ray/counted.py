@@ -13,7 +13,7 @@ from vcache_cli.items import Pixels
 from vcache_cli.pipeline import EncodeBatch, Prepared
 from vcache_cli.pipeline.encoding import Written
 
-__all__ = ["CountedWork", "encoded"]
+__all__ = ["CountedWork", "DeadlyWork", "encoded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,31 @@ class CountedWork(ShardWork):
             counted = _Counted(parts.encode, _log_of(self.store))
             flow.warm._parts = replace(parts, encode=counted)  # type: ignore[arg-type]
             yield flow
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlyWork(ShardWork):
+    """One item of it ends the process that encodes it: the one whose name begins with ``0005``."""
+
+    @contextmanager
+    def opened(self) -> Iterator[ShardFlow]:
+        with ShardWork.opened(self) as flow:
+            parts = flow.warm._parts
+            flow.warm._parts = replace(parts, encode=_Deadly(parts.encode))  # type: ignore[arg-type]
+            yield flow
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadly:
+    encode: EncodeBatch
+
+    def bucket(self, pixels: Pixels) -> Hashable:
+        return self.encode.bucket(pixels)
+
+    def __call__(self, batch: Sequence[Prepared]) -> list[Written]:
+        if any(os.path.basename(each.trace.item.path).startswith("0005") for each in batch):
+            os._exit(139)
+        return self.encode(batch)
 
 
 @dataclass(frozen=True, slots=True)

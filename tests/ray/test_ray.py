@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ray.counted import CountedWork, encoded
+from tests.ray.counted import CountedWork, DeadlyWork, encoded
 from tests.ray.ground import Ground, RayNode, entries, kill_workers
 from vcache_cli import WarmOptions
 from vcache_cli.assemble import WarmRun, open_warm
@@ -68,6 +68,7 @@ def test_what_is_killed_costs_a_second_try_of_what_it_had(
                     ground.cluster.remove_node(second_node, allow_graceful=False)
         fields = run.summary().as_json()
         retried = _retried(run)
+    assert [each["kind"] for each in fields["warnings"]] == ["worker_lost"] * retried
     assert sorted(seen) == sorted(map(str, ground.pictures.iterdir()))
     assert fields["items"]["stored"] == ground.total
     assert entries(store) == entries(ground.local)
@@ -117,6 +118,22 @@ def test_items_that_fail_are_told_as_on_one_machine(ground: Ground, samples: Pat
     assert there.code == here.code == 3
     assert there.document["items"] == here.document["items"]
     assert there.document["skips"] == here.document["skips"]
+
+
+def test_an_item_that_ends_every_worker_fails_alone(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vcache_cli.assemble.warming.ShardWork", DeadlyWork)
+    corpus = ground.folder / "corpus"
+    corpus.mkdir()
+    for picture in sorted(ground.pictures.iterdir())[:8]:
+        (corpus / picture.name).symlink_to(picture)
+    ended = ground.vcache(*ground.words(corpus), "--json")
+    assert ended.code == 3
+    assert (ended.document["items"]["stored"], ended.document["items"]["failed"]) == (7, 1)
+    failed = ended.document["failures"][0]
+    assert "0005" in failed["source"]
+    assert failed["kind"] == "crashed"
 
 
 def test_a_node_of_another_version_is_named_with_both(

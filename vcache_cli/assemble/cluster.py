@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from vcache_cli.assemble.recipes import load_recipe
 from vcache_cli.assemble.stores import open_root
@@ -15,8 +15,7 @@ from vcache_cli.assemble.warm_pass import WRITER_THREADS, PassMaker
 from vcache_cli.engines.ray_cluster import parse_resources
 from vcache_cli.engines.ray_engine import RayEngine
 from vcache_cli.errors import ModelError, NotAStoreError, UsageError, VcacheError
-from vcache_cli.outcome import Outcome, Status
-from vcache_cli.pipeline.losses import lost_outcome
+from vcache_cli.outcome import Failure, Notice, Outcome, Status
 from vcache_cli.store import DiskStore
 from vcache_cli.store.index import open_index
 
@@ -27,14 +26,15 @@ if TYPE_CHECKING:
     from vcache_cli.engines.ray_engine import RaySession
     from vcache_cli.items import WarmItem
     from vcache_cli.pipeline import WarmPass
-    from vcache_cli.pipeline.losses import Noted
     from vcache_cli.protocols import Loss
     from vcache_cli.recipe import Recipe
     from vcache_cli.store import StoreRoot
 
 __all__ = ["ClusterPass", "ShardFlow", "ShardWork", "check_engine", "open_cluster"]
 
-_MOST_KEYS = 262_144
+_AGAIN: Final = Notice("worker_lost", "done by another worker, since the one that had it was lost")
+_LOST_HINT: Final = "leave it out, or see the logs of the workers (`ray logs cluster`)"
+_MOST_KEYS: Final = 262_144
 """Stored keys that are remembered, to tell a second one from the first."""
 
 
@@ -139,12 +139,14 @@ class ShardWork:
         return result.item.locator
 
     def again(self, result: Outcome) -> Outcome:
-        """What was made in this run, by a worker that was lost before it could say so: stored."""
-        return result._replace(status=Status.STORED) if result.status is Status.COPY else result
+        """With a notice; what a worker made in this run and could not tell of is stored."""
+        status = Status.STORED if result.status is Status.COPY else result.status
+        return result._replace(status=status, notices=(*result.notices, _AGAIN))
 
-    def lost(self, value: WarmItem, loss: Loss, noted: Noted | None) -> Outcome:
-        """See `Isolable`."""
-        return lost_outcome(value, loss, noted)
+    def lost(self, value: WarmItem, loss: Loss, noted: object) -> Outcome:
+        """See `StationWork`. Something else may have ended the workers: it is not remembered."""
+        failure = Failure("encode", loss.kind, loss.reason, _LOST_HINT, transient=True)
+        return Outcome(value, Status.FAILED, failure=failure)
 
 
 def _leave(_key: str) -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import platform
 import re
 import socket
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from vcache_cli.errors import ModelError, UsageError
 from vcache_cli.version import __version__
 
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import TextIO
 
 __all__ = ["Seat", "as_options", "check_nodes", "joined", "parse_resources", "plan_seats"]
 
@@ -114,20 +118,41 @@ def joined(address: str) -> Iterator[ModuleType]:
         return
     if place:
         _check_answers(*place)
-    try:
-        ray.init(
-            address=address,
-            log_to_driver=False,  # of workers; what they have to say comes as Outcomes
-            logging_level=logging.ERROR,
-            configure_logging=True,
-            namespace="vcache",
-        )
-    except (ConnectionError, RuntimeError, ValueError, SystemExit) as error:
-        raise _not_joined(address, str(error)) from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    with redirect_stdout(cast("TextIO", _WithoutRay(sys.stdout))):
+        try:
+            ray.init(
+                address=address,
+                log_to_driver=False,  # of workers; what they have to say comes as Outcomes
+                logging_level=logging.ERROR,
+                namespace="vcache",
+            )
+        except (ConnectionError, RuntimeError, ValueError, SystemExit) as error:
+            raise _not_joined(address, str(error)) from error
+        try:
+            yield ray
+        finally:
+            with redirect_stdout(io.StringIO()):  # it prints lines that it held back
+                ray.shutdown()
+
+
+class _WithoutRay:
+    """A standard output on which Ray's own threads say nothing; results alone belong there.
+
+    They print there whatever they are told: that a node was lost, or a worker. Items tell that,
+    too (see `StationWork.again`).
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write it, if it is not Ray that speaks."""
+        if threading.current_thread().name.startswith("ray_"):
+            return len(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
 
 
 def _imported() -> ModuleType:

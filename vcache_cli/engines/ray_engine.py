@@ -182,7 +182,7 @@ class RaySession(Generic[In, Out]):
         del self._crew[member.number]
         with suppress(self.ray.exceptions.RayError):
             self.ray.kill(member.actor)
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().partition("\n")[0]
         self._lost_in_a_row += 1
         if self._lost_in_a_row > _MOST_LOSSES:
             raise ModelError(
@@ -192,7 +192,7 @@ class RaySession(Generic[In, Out]):
         given_up = self._shards.lose(member.number)
         if not self._stopping:
             self._hire(replace(member.seat, node=""))  # that node may be gone
-        loss = Loss("crashed", f"its worker was lost: {reason}", 0.0, outside=True)
+        loss = Loss("crashed", f"several workers were lost with it: {reason}", 0.0, outside=True)
         return [self.work.lost(value, loss, None) for value in given_up]
 
     def _tell_stop(self) -> None:
