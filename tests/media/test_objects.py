@@ -64,7 +64,7 @@ def test_what_matches_nothing_is_told(top: str) -> None:
     with pytest.raises(NothingToDoError, match="no object matches"):
         found(f"{top}/*.gif")
     with pytest.raises(UsageError, match="cannot be a glob"):
-        found("memory://bu*et/a")
+        found("memory://b*/a")
     assert found(f"{top}/missing.jpg") == ["/missing.jpg"]
 
 

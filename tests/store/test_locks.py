@@ -73,7 +73,7 @@ def test_many_may_write_while_one_deletes(root: StoreRoot) -> None:
 def test_a_second_one_that_deletes_is_told_at_once(root: StoreRoot) -> None:
     with (
         gc_lock(root),
-        pytest.raises(LockBusyError, match="a prune.* is running") as caught,
+        pytest.raises(LockBusyError, match=r"a prune.* is running") as caught,
         gc_lock(root),
     ):
         pass
