@@ -26,13 +26,20 @@ def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("0s", 0), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600)]
+    ("text", "expected"),
+    [
+        ("0s", 0),
+        ("12h", 43_200),
+        ("7d", 604_800),
+        ("2w", 1_209_600),
+        ("9" * 19 + "w", 6_307_200_000),
+    ],
 )
 def test_an_age_is_seconds(text: str, expected: float) -> None:
     assert parse_age(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "12", "-1d", "1y", "d", f"{'9' * 400}w"])
+@pytest.mark.parametrize("text", ["", "12", "-1d", "1y", "d", "9" * 20 + "w"])
 def test_what_is_no_age_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match="is not an age") as refused:
         parse_age(text)

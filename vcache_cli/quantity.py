@@ -26,6 +26,9 @@ _AGE_UNITS: Final[dict[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w
 _QUANTITY: Final = re.compile(r"(\d{1,19})(\.\d{1,18})? ?([a-z]{0,3})", re.ASCII)
 """Of so many digits that a number made of it is neither infinite nor refused."""
 
+_MOST_SECONDS: Final = 200 * 365 * 86_400.0
+"""Of an age: 64 bits of nanoseconds hold little more, and nothing is older."""
+
 
 def parse_size(text: str) -> int:
     """Bytes of a size; a bare number is bytes, and a fraction of a byte is dropped.
@@ -62,7 +65,7 @@ def format_size(size_bytes: float) -> str:
 
 
 def parse_age(text: str) -> float:
-    """Seconds of an age such as ``90s``, ``30m``, ``12h``, ``7d``, ``2w``.
+    """Seconds of an age such as ``90s``, ``30m``, ``12h``, ``7d``, ``2w``; at most 200 years.
 
     Raises:
         UsageError: not an age; a bare number has no unit, so it is none.
@@ -75,7 +78,7 @@ def parse_age(text: str) -> float:
         raise UsageError(
             f"`{text}` is not an age", hint="write a number with s, m, h, d or w, such as `12h`"
         )
-    return float(found[1] + (found[2] or "")) * _AGE_UNITS[found[3]]
+    return min(float(found[1] + (found[2] or "")) * _AGE_UNITS[found[3]], _MOST_SECONDS)
 
 
 def parse_time(text: str) -> float:

@@ -15,6 +15,8 @@ __all__ = ["START_SECONDS", "Hired"]
 
 START_SECONDS: Final = 120.0
 """In which a worker has to start."""
+_LONGEST_SECONDS: Final = 20 * 86_400.0
+"""The system counts a wait in 31 bits of milliseconds."""
 _GRACE_SECONDS: Final = 2.0
 """Beyond a worker's own alarm, before it is killed from here."""
 
@@ -84,4 +86,5 @@ class Hired:
         """Whether there is something to receive within that time, an end included."""
         with selectors.PollSelector() as selector:
             selector.register(self._channel, selectors.EVENT_READ)
-            return bool(selector.select(seconds))
+            most = None if seconds is None else min(seconds, _LONGEST_SECONDS)
+            return bool(selector.select(most))

@@ -27,6 +27,8 @@ __all__ = ["OUT_OF_MEMORY", "Limits", "Reply", "detach", "serve", "work_here"]
 
 OUT_OF_MEMORY: Final = 75
 """Exit code of a worker that ended itself because it held too much memory."""
+_NO_LIMIT_BYTES: Final = 2**62
+"""More than any machine has, and what a limit of the system can still say."""
 _LOOK_SECONDS: Final = 0.05
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -113,7 +115,7 @@ def _limit_memory(limits: Limits) -> None:
     """Have allocations refused beyond the limit, where the system does that: on Linux."""
     if limits.memory_bytes is None or sys.platform != "linux":
         return
-    most = _data_bytes() + limits.memory_bytes
+    most = min(_data_bytes() + limits.memory_bytes, _NO_LIMIT_BYTES)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard == resource.RLIM_INFINITY or most < hard:
         resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
