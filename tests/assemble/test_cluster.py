@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -89,20 +89,22 @@ class Loopback:
 
 
 @pytest.fixture
-def two_workers(work: ShardWork) -> Iterator[Any]:
+def two_workers(work: ShardWork) -> Iterator[Loopback]:
     with work.opened() as one, work.opened() as other:
         yield Loopback(work, (one, other))
 
 
 def test_copies_in_parts_of_several_workers_are_counted_as_in_one_run(
-    corpus: Path, two_workers: Any
+    corpus: Path, two_workers: Loopback
 ) -> None:
-    found = list(ClusterPass(two_workers, lanes={}).run(items(corpus)))
+    found = list(ClusterPass(cast("Any", two_workers), lanes={}).run(items(corpus)))
     assert Counter(each.status for each in found) == {Status.STORED: 3, Status.COPY: 6}
     assert len({each.item.path for each in found}) == 9
 
 
-def test_what_was_there_before_the_run_is_present(corpus: Path, tiny_siglip: Path, tmp_path: Path) -> None:
+def test_what_was_there_before_the_run_is_present(
+    corpus: Path, tiny_siglip: Path, tmp_path: Path
+) -> None:
     store = tmp_path / "store"
     options = WarmOptions(isolation="thread")
     with open_warm(corpus_of(corpus), store=store, model=str(tiny_siglip), options=options) as run:
@@ -166,8 +168,8 @@ def test_the_room_is_divided_among_the_workers(work: ShardWork) -> None:
         budget.reserve(1)
 
 
-def test_a_run_that_gives_up_takes_no_more(corpus: Path, two_workers: Any) -> None:
-    made = ClusterPass(two_workers, lanes={})
+def test_a_run_that_gives_up_takes_no_more(corpus: Path, two_workers: Loopback) -> None:
+    made = ClusterPass(cast("Any", two_workers), lanes={})
     for _ in made.run(items(corpus)):
         made.give_up(ModelError("enough"))
     assert two_workers.stopped
