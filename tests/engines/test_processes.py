@@ -36,6 +36,16 @@ with ProcessEngine(2, Limits(seconds={seconds}), forks={forks}).session(Deadly()
 """
 
 
+BEFORE: set[int] = set()
+"""What other tests keep running, such as the process that forks their commands."""
+
+
+@pytest.fixture(autouse=True)
+def _own_children() -> None:
+    BEFORE.clear()
+    BEFORE.update(descendants(os.getpid()))
+
+
 @pytest.fixture(params=[True, False], ids=["forks", "interpreters"])
 def forks(request: pytest.FixtureRequest) -> bool:
     """Both ways to have workers."""
@@ -191,8 +201,8 @@ def test_the_terminals_interrupt_does_not_reach_a_worker() -> None:
 
 
 def children() -> set[int]:
-    """Processes that this one, and those that it started, have."""
-    return descendants(os.getpid())
+    """Processes that this one, and those that it started, have since the test began."""
+    return descendants(os.getpid()) - BEFORE
 
 
 def descendants(pid: int) -> set[int]:
