@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -41,14 +43,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("no MLX backend here; install the extra `cpu`, `cuda12` or `cuda13`")
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A new folder for each test; pytest's own would list all earlier ones each time."""
+    top = tmp_path_factory.mktemp("homes")
+    return (top / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def _own_environment(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _own_environment(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting, store or model of the person who runs the tests reaches them."""
     for name in [name for name in os.environ if name.startswith(CLEARED)]:
         monkeypatch.delenv(name)
-    home = tmp_path_factory.mktemp("home")
+    home = next(_homes)
+    home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     for name in ("CACHE", "CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
