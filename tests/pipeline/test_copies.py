@@ -43,6 +43,15 @@ def test_a_file_seen_on_the_disk_before_its_writing_was_noted_is_a_copy_too() ->
     assert copies.settle(outcome("late", "k", Status.PRESENT)) is None
 
 
+def test_a_clip_whose_frames_were_published_and_not_yet_noted_is_a_copy() -> None:
+    copies = Copies()
+    copies.is_first("frame 0")
+    clip = outcome("late.mp4", "", Status.PRESENT)._replace(key=None, keys=("frame 0", "frame 1"))
+    settled = copies.settle(clip)
+    assert settled
+    assert settled.status is Status.COPY
+
+
 def test_what_was_there_before_the_run_is_present() -> None:
     copies = Copies()
     there = outcome("b", "k")

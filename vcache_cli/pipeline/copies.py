@@ -47,8 +47,9 @@ class Copies:
             waiting.append(outcome)
             self.waiting += 1
             return None
-        stored = any(key in self._stored for key in outcome.entry_keys)
-        return outcome._replace(status=Status.COPY) if stored else outcome
+        # of a clip's frames: one that is still in flight is on disk too, or it were not present
+        ours = any(key in self._stored or key in self._in_flight for key in outcome.entry_keys)
+        return outcome._replace(status=Status.COPY) if ours else outcome
 
     def end(self, first: Outcome) -> list[Outcome]:
         """The Outcomes of those that waited for `first`, which is stored or failed."""
