@@ -54,11 +54,13 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     chat: Chat
+    under_way: bool = False
 
     def do_POST(self) -> None:
         """Note the request, and answer it."""
         chat = self.chat
         with chat.lock:
+            self.under_way = True
             chat.at_once += 1
             chat.most_at_once = max(chat.most_at_once, chat.at_once)
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -70,8 +72,13 @@ class Handler(BaseHTTPRequestHandler):
         try:
             answer(self)
         finally:
-            with chat.lock:
-                chat.at_once -= 1
+            self.ended()
+
+    def ended(self) -> None:
+        """The request is under way no more; said before the client can know its answer."""
+        with self.chat.lock:
+            self.chat.at_once -= self.under_way
+            self.under_way = False
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -79,6 +86,7 @@ class Handler(BaseHTTPRequestHandler):
     def send(self, status: int, text: str, **headers: str) -> None:
         """Answer with `text`."""
         data = text.encode("utf-8")
+        self.ended()
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
