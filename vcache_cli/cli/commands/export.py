@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vcache_cli.cli import completion
 from vcache_cli.cli.archives import archive_sink, write_signature
 from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.entry_options import (
+    EntryFilterOption,
+    EntryKeyOption,
+    EntryModelOption,
+    EntrySourceOption,
+    EntryStageOption,
+)
 from vcache_cli.cli.errors import Problem, worst
 from vcache_cli.cli.next_steps import repair_command
 from vcache_cli.cli.options import (
@@ -42,37 +48,11 @@ def export(
     *,
     store: StoreOption = None,
     target: StoreTargetOption = None,
-    model: Annotated[
-        str | None,
-        option(
-            "--model", "-m", metavar="NAME", about="Only this model's, as `vcache ls` names it."
-        ),
-    ] = None,
-    stage: Annotated[
-        str | None,
-        option("--stage", metavar="features|pixels", about="Only entries of this stage."),
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        option(
-            "--key",
-            metavar="KEY",
-            about="This entry; may be given again.",
-            complete=completion.keys,
-        ),
-    ] = None,
-    filters: Annotated[
-        list[str] | None,
-        option("--filter", metavar="CONDITION", about="As in `ls`; all must hold."),
-    ] = None,
-    corpus: Annotated[
-        list[str] | None,
-        option(
-            "--for",
-            metavar="SOURCE",
-            about="Only entries of these files and folders; may be given again.",
-        ),
-    ] = None,
+    model: EntryModelOption = None,
+    stage: EntryStageOption = None,
+    key: EntryKeyOption = None,
+    filters: EntryFilterOption = None,
+    corpus: EntrySourceOption = None,
     force: Annotated[bool, option("--force", about="Replace a file that is there.")] = False,
     sign: Annotated[
         str | None,

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from vcache_cli.cli import completion
 from vcache_cli.cli import options as opt
 from vcache_cli.cli.blocks import Block, plain_lines
 from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.entry_options import (
+    EntryKeyOption,
+    EntryModelOption,
+    EntryStageOption,
+)
 from vcache_cli.cli.errors import Problem
 from vcache_cli.cli.output import Output
 from vcache_cli.cli.remote_options import url_of
@@ -46,25 +50,9 @@ def prune(
     unused_for: Annotated[
         str | None, opt.option("--unused-for", metavar="AGE", about="Not used for this long.")
     ] = None,
-    model: Annotated[
-        str | None,
-        opt.option(
-            "--model", "-m", metavar="NAME", about="Only this model's, as `vcache ls` names it."
-        ),
-    ] = None,
-    stage: Annotated[
-        str | None,
-        opt.option("--stage", metavar="features|pixels", about="Only entries of this stage."),
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        opt.option(
-            "--key",
-            metavar="KEY",
-            about="This entry; may be given again.",
-            complete=completion.keys,
-        ),
-    ] = None,
+    model: EntryModelOption = None,
+    stage: EntryStageOption = None,
+    key: EntryKeyOption = None,
     source: Annotated[
         list[str] | None,
         opt.option(

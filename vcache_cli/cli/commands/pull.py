@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from vcache_cli.cli import completion
 from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.entry_options import (
+    EntryFilterOption,
+    EntryKeyOption,
+    EntryModelOption,
+    EntrySourceOption,
+    EntryStageOption,
+)
 from vcache_cli.cli.interrupts import Interrupts, at_once
 from vcache_cli.cli.options import (
     JsonOption,
@@ -34,37 +40,11 @@ def pull(
         str | None,
         option("--run", metavar="ID|last", about="Only entries of this push, or this warm run."),
     ] = None,
-    model: Annotated[
-        str | None,
-        option(
-            "--model", "-m", metavar="NAME", about="Only this model's, as `vcache ls` names it."
-        ),
-    ] = None,
-    stage: Annotated[
-        str | None,
-        option("--stage", metavar="features|pixels", about="Only entries of this stage."),
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        option(
-            "--key",
-            metavar="KEY",
-            about="This entry; may be given again.",
-            complete=completion.keys,
-        ),
-    ] = None,
-    filters: Annotated[
-        list[str] | None,
-        option("--filter", metavar="CONDITION", about="As in `ls`; all must hold."),
-    ] = None,
-    corpus: Annotated[
-        list[str] | None,
-        option(
-            "--for",
-            metavar="SOURCE",
-            about="Only entries of these files and folders; may be given again.",
-        ),
-    ] = None,
+    model: EntryModelOption = None,
+    stage: EntryStageOption = None,
+    key: EntryKeyOption = None,
+    filters: EntryFilterOption = None,
+    corpus: EntrySourceOption = None,
     max_size: MaxSizeOption = None,
     min_free: MinFreeOption = None,
     jobs: JobsOption = None,

@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from vcache_cli.cli import completion
 from vcache_cli.cli.documents import envelope
+from vcache_cli.cli.entry_options import (
+    EntryFilterOption,
+    EntryKeyOption,
+    EntryModelOption,
+    EntrySourceOption,
+    EntryStageOption,
+)
 from vcache_cli.cli.interrupts import Interrupts, at_once
 from vcache_cli.cli.options import (
     JsonOption,
@@ -42,37 +49,11 @@ def push(
             complete=completion.runs,
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        option(
-            "--model", "-m", metavar="NAME", about="Only this model's, as `vcache ls` names it."
-        ),
-    ] = None,
-    stage: Annotated[
-        str | None,
-        option("--stage", metavar="features|pixels", about="Only entries of this stage."),
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        option(
-            "--key",
-            metavar="KEY",
-            about="This entry; may be given again.",
-            complete=completion.keys,
-        ),
-    ] = None,
-    filters: Annotated[
-        list[str] | None,
-        option("--filter", metavar="CONDITION", about="As in `ls`; all must hold."),
-    ] = None,
-    corpus: Annotated[
-        list[str] | None,
-        option(
-            "--for",
-            metavar="SOURCE",
-            about="Only entries of these files and folders; may be given again.",
-        ),
-    ] = None,
+    model: EntryModelOption = None,
+    stage: EntryStageOption = None,
+    key: EntryKeyOption = None,
+    filters: EntryFilterOption = None,
+    corpus: EntrySourceOption = None,
     jobs: JobsOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
