@@ -22,27 +22,31 @@ if TYPE_CHECKING:
     from vcache_cli.outcome import Failure, Outcome
     from vcache_cli.protocols import Memo, Recall, Seen, Source
 
-__all__ = ["NOTHING_KNOWN", "Known", "look_up", "open_known"]
+__all__ = ["NOTHING_KNOWN", "Known", "NoMemo", "look_up", "open_known"]
 
 Known = tuple["Memo", "Callable[[str], bool]"]
 """What earlier runs learnt, and whether an entry is there."""
 
 
-class _NoMemo:
+class NoMemo:
     """Where there is no store yet, nothing was learnt."""
 
     def recall(
         self, files: Sequence[tuple[str, FileStat]], context: str | None
     ) -> list[Recall | None]:
+        """Nothing of any."""
         return [None] * len(files)
 
     def unchanged(self, path: str, stat: FileStat) -> Seen | None:
+        """Never seen."""
         return None
 
     def known(self, source_sha256: str, context: str) -> str | None:
+        """Never worked on."""
         return None
 
     def failed(self, source_sha256: str, context: str) -> Failure | None:
+        """Never failed."""
         return None
 
 
@@ -50,7 +54,7 @@ def _absent(_key: str) -> bool:
     return False
 
 
-NOTHING_KNOWN: Known = (_NoMemo(), _absent)
+NOTHING_KNOWN: Known = (NoMemo(), _absent)
 """As of a store that does not exist."""
 
 

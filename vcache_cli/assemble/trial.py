@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.assemble.batching import batch_size_of, concurrency_of
-from vcache_cli.assemble.lookup import NOTHING_KNOWN
+from vcache_cli.assemble.lookup import NOTHING_KNOWN, NoMemo
 from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
 from vcache_cli.engines import ThreadEngine
 from vcache_cli.entry import Entry, Provenance
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.recipes import LoadedRecipe
     from vcache_cli.items import FileStat, WarmItem
     from vcache_cli.outcome import Failure
-    from vcache_cli.protocols import Recall, Seen
+    from vcache_cli.protocols import Seen
 
 __all__ = ["LIMIT_SECONDS", "Sample", "Trial", "try_items"]
 
@@ -144,22 +144,8 @@ def _written(entry: Entry) -> Future[int]:
     return future
 
 
-class _Nowhere:
+class _Nowhere(NoMemo):
     """A ledger that remembers nothing."""
-
-    def recall(
-        self, files: Sequence[tuple[str, FileStat]], context: str | None
-    ) -> list[Recall | None]:
-        return [None] * len(files)
-
-    def unchanged(self, path: str, stat: FileStat) -> Seen | None:
-        return None
-
-    def known(self, source_sha256: str, context: str) -> str | None:
-        return None
-
-    def failed(self, source_sha256: str, context: str) -> Failure | None:
-        return None
 
     def remember_unchanged(self, path: str, stat: FileStat, seen: Seen) -> None:
         pass
