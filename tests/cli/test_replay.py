@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Vcache
-from tests.replay.chat_server import Chat, Handler, chat_server, refuse, say_token
+from tests.replay.chat_server import (
+    Chat,
+    Handler,
+    chat_server,
+    refuse,
+    say_token,
+    three_pictures,
+)
 
 
 @pytest.fixture
@@ -22,11 +29,7 @@ def chat() -> Iterator[Chat]:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for name in "abc":
-        (folder / f"{name}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + name.encode())
-    return folder
+    return three_pictures(tmp_path / "photos")
 
 
 def test_a_corpus_is_sent_and_told(vcache: Vcache, chat: Chat, photos: Path) -> None:

@@ -119,6 +119,16 @@ def test_half_a_push_goes_on_where_it_ended(
     assert run.document["entries"]["pushed"] == COUNT - half
 
 
+def pull_and_end(url: str, copy: Path, number: int) -> int:
+    """Pull into `copy`, send that signal once three entries are there; the exit code."""
+    process = start("pull", url, "--store", copy, "--jobs", "1")
+    while process.poll() is None and len(contents(copy)) < 3:
+        time.sleep(0.01)
+    process.send_signal(number)
+    process.communicate(timeout=50)
+    return process.returncode
+
+
 def test_kill_9_of_a_pull_and_run_again(
     vcache: Vcache, store: Path, url: str, tmp_path: Path, cloud: Cloud
 ) -> None:
@@ -126,11 +136,7 @@ def test_kill_9_of_a_pull_and_run_again(
 
     cloud.proxy.fault = slow
     copy = tmp_path / "copy"
-    process = start("pull", url, "--store", copy, "--jobs", "1")
-    while process.poll() is None and len(contents(copy)) < 3:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    pull_and_end(url, copy, signal.SIGKILL)
     there = contents(copy)
     assert 0 < len(there) < COUNT
     assert there.items() <= contents(store).items()
@@ -146,12 +152,7 @@ def test_an_interrupted_pull_keeps_what_is_whole(
     assert vcache("push", url, "--store", store).code == 0
     cloud.proxy.fault = slow
     copy = tmp_path / "copy"
-    process = start("pull", url, "--store", copy, "--jobs", "1")
-    while process.poll() is None and len(contents(copy)) < 3:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=50)
-    assert process.returncode == 130
+    assert pull_and_end(url, copy, signal.SIGINT) == 130
     assert 0 < len(contents(copy)) < COUNT
     assert vcache("verify", copy).code == 0
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-__all__ = ["Chat", "Handler", "chat_server", "refuse", "say_token"]
+__all__ = ["Chat", "Handler", "chat_server", "refuse", "say_token", "three_pictures"]
 
 STREAM = (
     {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
@@ -109,6 +110,14 @@ def refuse(status: int, message: str = "no", **headers: str) -> Callable[[Handle
         handler.send(status, json.dumps({"error": {"message": message}}), **headers)
 
     return answer
+
+
+def three_pictures(folder: Path) -> Path:
+    """`folder`, with files that are pictures as far as their first bytes tell."""
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + name.encode())
+    return folder
 
 
 class Server(ThreadingHTTPServer):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.chat_server import Chat, chat_server
+from tests.replay.chat_server import Chat, chat_server, three_pictures
 
 
 @pytest.fixture
@@ -19,9 +19,5 @@ def chat() -> Iterator[Chat]:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    """A folder of three pictures, as far as their first bytes tell."""
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for name in "abc":
-        (folder / f"{name}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + name.encode())
-    return folder
+    """A folder of three pictures."""
+    return three_pictures(tmp_path / "photos")
