@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,13 +79,21 @@ def free_port() -> int:
 
 @contextmanager
 def server(model: Path, store: Path, calls: Path, told: Path) -> Iterator[int]:
-    """The port of a server that runs meanwhile; ends as by a user's Ctrl-C."""
+    """The port of a server that runs meanwhile."""
     port = free_port()
-    command = [sys.executable, "-m", "tests.parity.counted_server", calls, "serve-mlx-vlm"]
-    options = ["--store", store, "--model", model, "--", "--port", str(port)]
+    command = ("tests.parity.counted_server", calls, "serve-mlx-vlm")
+    options = ("--store", store, "--model", model, "--", "--port", port)
+    with running((*command, *options), port, told) as process:
+        yield port
+    assert process.returncode in {0, 130}, told.read_text()
+
+
+@contextmanager
+def running(words: Sequence[object], port: int, told: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A module of ours that serves on `port` meanwhile; ends as by a user's Ctrl-C."""
     with told.open("wb") as log:
         process = subprocess.Popen(
-            [*map(str, command), *map(str, options)],
+            [sys.executable, "-m", *map(str, words)],
             cwd=ROOT,
             stdout=log,
             stderr=log,
@@ -93,10 +101,10 @@ def server(model: Path, store: Path, calls: Path, told: Path) -> Iterator[int]:
         )
         try:
             wait_until_up(process, port, told)
-            yield port
+            yield process
         finally:
             process.send_signal(signal.SIGINT)
-            assert process.wait(START_SECONDS) in {0, 130}, told.read_text()
+            process.wait(START_SECONDS)
 
 
 def wait_until_up(process: subprocess.Popen[bytes], port: int, told: Path) -> None:

@@ -7,10 +7,6 @@ show in the time of a first token.
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.parity.test_mlx_vlm_serve import ROOT, START_SECONDS, ask, free_port, wait_until_up
+from tests.parity.test_mlx_vlm_serve import ask, free_port, running
 from tests.parity.tiny_models import make_model
 from vcache_cli.cli.app import run
 
@@ -54,22 +50,10 @@ def serving(model: Path, folder: Path) -> Iterator[Served]:
     served = Served(port, folder / "calls", folder / "lookups")
     served.calls.touch()
     served.lookups.touch()
-    words = ("-m", "tests.parity.counted_mlx_vlm", served.calls, served.lookups)
+    command = ("tests.parity.counted_mlx_vlm", served.calls, served.lookups)
     options = ("--model", model, "--host", "127.0.0.1", "--port", port)
-    with told.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, *map(str, (*words, *options))],
-            cwd=ROOT,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        )
-        try:
-            wait_until_up(process, port, told)
-            yield served
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(START_SECONDS)
+    with running((*command, *options), port, told):
+        yield served
 
 
 @pytest.fixture(scope="module")
