@@ -92,12 +92,12 @@ def test_the_last_run_is_the_one_that_began_last(root: StoreRoot) -> None:
     assert [run.started_seconds for run in list_runs(root)] == [NOW, NOW + 5, NOW + 7, NOW + 9]
 
 
-def test_of_runs_of_one_second_the_last_one_is_the_one_that_ended_last(root: StoreRoot) -> None:
+def test_of_runs_of_one_second_the_last_one_is_the_one_that_began_last(root: StoreRoot) -> None:
     ids = []
-    for second in range(4):
-        with RunLog(root, now=NOW) as log:
+    for step in range(4):
+        with RunLog(root, now=NOW + step / 8) as log:
             log.finish(SUMMARY)
-        os.utime(log.path, (NOW + second, NOW + second))
+        os.utime(log.path, (NOW - step, NOW - step))
         ids.append(log.run_id)
     assert [run.id for run in list_runs(root)] == ids
     assert read_run(root, "last").id == ids[-1]

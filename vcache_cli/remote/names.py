@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from vcache_cli.quantity import format_time, parse_time
+from vcache_cli.store.run_id import RUN_ID_PATTERN, is_run_id, new_run_id, run_id_seconds
 
 __all__ = ["MANIFESTS", "OBJECTS", "TAG_NAME", "ManifestName", "object_digest", "object_name"]
 
@@ -17,7 +17,7 @@ MANIFESTS: Final = "manifests"
 TAG_NAME: Final = "CACHEDIR.TAG"
 _OBJECT: Final = re.compile(rf"{OBJECTS}/([0-9a-f]{{2}})/([0-9a-f]{{64}})", re.ASCII)
 _MANIFEST: Final = re.compile(
-    rf"{MANIFESTS}/(\d{{8}}T\d{{6}}Z-[0-9a-f]{{8}})\.(\d{{6}})-([0-9a-f]{{8}})\.jsonl", re.ASCII
+    rf"{MANIFESTS}/({RUN_ID_PATTERN})\.(\d{{6}})-([0-9a-f]{{8}})\.jsonl", re.ASCII
 )
 
 
@@ -41,7 +41,7 @@ class ManifestName:
     """What the name of a manifest says."""
 
     run: str
-    """The push that made it: its time and random digits."""
+    """The push that made it. Sorts after those of earlier pushes."""
     generation: int = 0
     """How often a prune has made it anew; the highest one counts."""
     token: str = ""
@@ -50,8 +50,7 @@ class ManifestName:
     @classmethod
     def new(cls) -> ManifestName:
         """Of a push that begins now."""
-        stamp = format_time(time.time()).replace("-", "").replace(":", "")
-        return cls(f"{stamp}-{secrets.token_hex(4)}", 0, secrets.token_hex(4))
+        return cls(new_run_id(time.time()), 0, secrets.token_hex(4))
 
     def next(self) -> ManifestName:
         """Of what replaces it."""
@@ -65,16 +64,12 @@ class ManifestName:
     @property
     def pushed_seconds(self) -> float:
         """When the push began, since 1970."""
-        return parse_time(self.run.partition("-")[0])
+        return run_id_seconds(self.run)
 
     @classmethod
     def parse(cls, name: str) -> ManifestName | None:
         """From the name of an object; None where that is no manifest's."""
         found = _MANIFEST.fullmatch(name)
-        if found is None:
-            return None
-        try:
-            parse_time(found[1].partition("-")[0])
-        except ValueError:
+        if found is None or not is_run_id(found[1]):
             return None
         return cls(found[1], int(found[2]), found[3])

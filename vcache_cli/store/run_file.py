@@ -6,23 +6,22 @@ import errno
 import fcntl
 import json
 import os
-import re
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vcache_cli.quantity import format_time, parse_time
+from vcache_cli.quantity import format_time
 from vcache_cli.store.files import READ_FLAGS
+from vcache_cli.store.run_id import is_run_id, run_id_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
     from typing import Final
 
-__all__ = ["RUN_SUFFIX", "Run", "is_run_id", "run_at"]
+__all__ = ["RUN_SUFFIX", "Run", "run_at"]
 
 RUN_SUFFIX: Final = ".jsonl"
-_NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{8}")
 _TAIL_BYTES: Final = 65_536
 _MAX_LINE_BYTES: Final = 16 * 1024**2
 """Far more than any line that a run writes: anyone may have made the file, or a disk damaged it."""
@@ -84,18 +83,12 @@ def _is_like(value: object, kind: type) -> bool:
     return type(value) is kind
 
 
-def is_run_id(text: str) -> bool:
-    """True for what names a run of a store."""
-    return _NAME.fullmatch(text) is not None
-
-
 def run_at(path: Path) -> Run | None:
     """The run whose file is at `path`, by whatever name; None where no file can be read there.
 
     One by another name than a store gives it began when it was last written.
     """
     stem = path.name.removesuffix(RUN_SUFFIX)
-    match = _NAME.fullmatch(stem)
     try:
         fd = os.open(path, READ_FLAGS)
     except (OSError, ValueError):
@@ -104,7 +97,7 @@ def run_at(path: Path) -> Run | None:
         facts = os.fstat(fd)
         if not stat.S_ISREG(facts.st_mode):
             return None
-        started = parse_time(match[1]) if match else facts.st_mtime
+        started = run_id_seconds(stem) if is_run_id(stem) else facts.st_mtime
         return Run(stem, path, started, _is_live(fd), _summary(fd))
     except (OSError, ValueError):
         return None

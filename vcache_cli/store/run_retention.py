@@ -13,7 +13,8 @@ from vcache_cli.errors import VcacheError
 from vcache_cli.store.files import READ_FLAGS
 from vcache_cli.store.own import own_folder
 from vcache_cli.store.owners import is_planted
-from vcache_cli.store.run_file import RUN_SUFFIX, is_run_id
+from vcache_cli.store.run_file import RUN_SUFFIX
+from vcache_cli.store.run_id import is_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
 from vcache_cli.outcome import Status
-from vcache_cli.quantity import format_time
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import (
     TEMP_FLAGS,
@@ -24,7 +22,8 @@ from vcache_cli.store.files import (
 from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.own import in_place, own_folder
 from vcache_cli.store.owners import is_planted
-from vcache_cli.store.run_file import RUN_SUFFIX, Run, is_run_id, run_at
+from vcache_cli.store.run_file import RUN_SUFFIX, Run, run_at
+from vcache_cli.store.run_id import is_run_id, new_run_id
 from vcache_cli.store.run_retention import retire_logs
 
 if TYPE_CHECKING:
@@ -61,9 +60,7 @@ class RunLog:
     """
 
     def __init__(self, root: StoreRoot, *, now: float | None = None) -> None:
-        moment = format_time(time.time() if now is None else now)
-        stamp = moment.replace("-", "").replace(":", "")
-        self.run_id = f"{stamp}-{secrets.token_hex(4)}"
+        self.run_id = new_run_id(time.time() if now is None else now)
         """Names the run in documents."""
         self._root = root
         self._lines: list[str] = []
@@ -157,10 +154,7 @@ def list_runs(root: StoreRoot) -> list[Run]:
 
 
 def _names(root: StoreRoot) -> list[str]:
-    """Names of run files, in the order in which the runs began.
-
-    Of those of one second, which ended first: a number drawn at random says nothing.
-    """
+    """Names of run files, in the order in which the runs began."""
     if is_planted(root.path):
         return []
     try:
@@ -168,15 +162,7 @@ def _names(root: StoreRoot) -> list[str]:
     except OSError:
         return []
     logs = [name for name in names if name.endswith(RUN_SUFFIX)]
-    known = [name for name in logs if is_run_id(name.removesuffix(RUN_SUFFIX))]
-    return sorted(known, key=lambda name: (name[:16], _written_ns(runs_dir(root) / name), name))
-
-
-def _written_ns(path: Path) -> int:
-    try:
-        return path.lstat().st_mtime_ns
-    except OSError:
-        return 0
+    return sorted(name for name in logs if is_run_id(name.removesuffix(RUN_SUFFIX)))
 
 
 def last_run(root: StoreRoot) -> Run | None:
