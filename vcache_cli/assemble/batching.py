@@ -23,6 +23,7 @@ def concurrency_of(loaded: LoadedRecipe) -> int:
 
 def batch_size_of(loaded: LoadedRecipe, options: WarmOptions) -> int:
     """Items of a full batch; 1 where nothing is encoded."""
-    if loaded.encoder is None:
+    if options.batch_size or loaded.encoder is None:
         return options.batch_size or 1
-    return options.batch_size or (_ON_CPU if concurrency_of(loaded) > 1 else _ON_ACCELERATOR)
+    on_cpu = loaded.encoder.device.get("device", "").startswith("cpu")
+    return _ON_CPU if on_cpu else _ON_ACCELERATOR
