@@ -206,9 +206,9 @@ def test_a_large_hostile_header_costs_little(body: bytes) -> None:
     finally:
         tracemalloc.stop()
     assert peak_bytes < 8 * 1024 * 1024
-    before = time.process_time()
+    before = time.thread_time()  # a busy machine is no fault of ours
     accepted(data)
-    assert time.process_time() - before < 0.25  # a bound on growth, not a measurement
+    assert time.thread_time() - before < 0.25  # a bound on growth, not a measurement
 
 
 def test_metadata_keys_are_sorted_whatever_their_order() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import Vcache
+from tests.patience import until
 from tests.replay.chat_server import (
     Chat,
     Handler,
@@ -19,6 +20,7 @@ from tests.replay.chat_server import (
     say_token,
     three_pictures,
 )
+from vcache_cli.replay import ReplayRun
 
 
 @pytest.fixture
@@ -115,12 +117,21 @@ def test_a_run_ends_where_more_failed_than_the_user_bears(
     assert done.document["interrupted"]
 
 
-def test_an_interrupted_run_keeps_what_was_sent(vcache: Vcache, chat: Chat, photos: Path) -> None:
+def test_an_interrupted_run_keeps_what_was_sent(
+    vcache: Vcache, chat: Chat, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped, stop = threading.Event(), ReplayRun.stop
+
+    def noted(run: ReplayRun) -> None:
+        stop(run)
+        stopped.set()
+
     def interrupt(handler: Handler) -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.1)
+        until(stopped.is_set)
         say_token(handler)
 
+    monkeypatch.setattr(ReplayRun, "stop", noted)
     chat.next.extend([say_token, interrupt])
     line = ("replay", photos, "--server", chat.url, "-m", "m", "-j", "1", "--json")
     ended = vcache(*line)

@@ -141,11 +141,12 @@ def test_a_bomb_is_refused_by_its_header() -> None:
     ],
 )
 def test_a_header_without_an_end_is_refused_at_once(head: bytes) -> None:
-    started = time.process_time()
-    error = failure(head + b" " * 40_000_000)
+    data = head + b" " * 40_000_000
+    started = time.thread_time()  # a busy machine is no fault of ours
+    error = failure(data)
     assert error.item_kind == "corrupt"
     assert "no end" in error.message
-    assert time.process_time() - started < 1
+    assert time.thread_time() - started < 1
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "RGB"])

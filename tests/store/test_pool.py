@@ -6,13 +6,13 @@ import errno
 import os
 import stat
 import threading
-import time
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDoneError
 from pathlib import Path
 
 import pytest
 
+from tests.patience import until
 from tests.store.care import entry, make_store
 from tests.store.faults import FaultyFiles
 from vcache_cli.entry import Entry
@@ -73,17 +73,18 @@ def test_a_future_is_done_only_when_the_name_is_durable(root: StoreRoot) -> None
 
 
 def test_one_sync_of_a_directory_serves_all_who_asked_before_it_began(root: StoreRoot) -> None:
-    """Four entries of one shard: the first sync is on its way, the second serves the rest."""
+    """Four entries of one shard: while the first is synced, the others ask for one together."""
     files = Gated()
     same_shard = [one for one in map(entry, range(2000)) if one.key.startswith("0a")][:4]
     with DiskStore(root, mode="w", files=files) as store, store.writer(threads=4) as writer:
-        futures = [writer.submit(one) for one in same_shard]
-        published(root, same_shard)
-        time.sleep(0.5)  # until the last of them has asked
+        futures = [writer.submit(same_shard[0])]
+        until(lambda: files.synced)
+        futures += [writer.submit(one) for one in same_shard[1:]]
+        until(lambda: asked(writer, str(root.path / "0a")) == 3)
         files.gate.set()
         for future in futures:
             future.result(30)
-    assert 2 <= files.synced.count(str(root.path / "0a")) < len(same_shard)
+    assert files.synced.count(str(root.path / "0a")) == 2
 
 
 def test_the_root_is_synced_after_a_shard_that_another_process_made(root: StoreRoot) -> None:
@@ -97,14 +98,12 @@ def test_the_root_is_synced_after_a_shard_that_another_process_made(root: StoreR
     assert files.synced.count(str(root.path)) == 1
 
 
-def published(root: StoreRoot, made: list[Entry]) -> None:
-    """Wait until all names are there."""
-    pause = threading.Event()
-    for _ in range(3000):
-        if all((root.path / root.layout.path_of(one.key)).exists() for one in made):
-            return
-        pause.wait(0.01)
-    raise AssertionError("not published")
+def asked(writer: EntryWriter, directory: str) -> int:
+    """How many wait for the next sync of a directory."""
+    following = writer._group._next.get(directory)
+    if following is None:
+        return 0
+    return 1 + len(following._condition._waiters)  # type: ignore[attr-defined]
 
 
 def test_a_failing_entry_costs_no_other(root: StoreRoot) -> None:

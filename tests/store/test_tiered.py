@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import threading
-import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.patience import until, waiting
 from vcache_cli.digest import digest_json
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.errors import StoreFullError
@@ -21,13 +22,14 @@ from vcache_cli.tensor import Tensor
 
 
 class Slow(MemoryTier):
-    """A back that takes its time and counts how often it is read."""
+    """A back that takes its time, and counts how often it is read."""
 
     reads = 0
+    wait: Callable[[], object] = bool
 
     def get(self, key: str) -> Entry | None:
         self.reads += 1
-        time.sleep(0.05)
+        self.wait()
         return super().get(key)
 
 
@@ -90,6 +92,9 @@ def test_in_single_flight_the_back_is_read_once(*, kept: bool) -> None:
     if kept:
         back.put(entry("a"))
     tiers = TieredCache(MemoryTier(100), back, single_flight=True)
+    flights = tiers._flights
+    assert flights is not None
+    back.wait = lambda: until(lambda: waiting(flights) == 7)
     begun = threading.Barrier(8)
 
     def ask() -> Entry | None:
