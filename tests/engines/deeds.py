@@ -23,7 +23,7 @@ def double(value: int) -> int:
 
 def until_there(path: str) -> bool:
     """Works until the file at `path` is there."""
-    for _ in range(2000):
+    for _ in range(60_000):
         if os.path.exists(path):
             return True
         time.sleep(0.005)
@@ -121,7 +121,7 @@ def _eat(_way: str) -> str:
 
 def _killed(_way: str) -> str:
     os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(10)
+    time.sleep(600)
     return "survived"
 
 

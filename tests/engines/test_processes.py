@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,13 @@ import numpy as np
 import pytest
 
 from tests.engines.deeds import Deadly, Frail, double, loaded, whole_process, zeros
+from tests.patience import until
 from vcache_cli.engines import Limits, ProcessEngine
 from vcache_cli.errors import UsageError
 from vcache_cli.protocols import Engine
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMITS = Limits(seconds=1.0, memory_bytes=128 << 20)
+MEMORY_BYTES = 64 << 20
 
 PARENT = """
 import sys, time
@@ -32,7 +32,7 @@ with ProcessEngine(2, Limits(seconds={seconds}), forks={forks}).session(Deadly()
     session.take(wait=True)
     session.submit("loop")
     print("under way", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
@@ -81,7 +81,9 @@ def all_of(engine: Engine, work: Callable[[Any], Any], values: Iterable[Any]) ->
 def test_what_dies_is_the_only_victim_and_is_named(way: str, kind: str, *, forks: bool) -> None:
     values = [f"number {number}" for number in range(20)]
     values[10:10] = [way]
-    taken = all_of(ProcessEngine(2, LIMITS, forks=forks), Deadly(), values)
+    seconds = 2.0 if kind == "timeout" else 300.0  # of all others, too, on a slow machine
+    limits = Limits(seconds, MEMORY_BYTES)
+    taken = all_of(ProcessEngine(2, limits, forks=forks), Deadly(), values)
     assert f"lost {way}: {kind}: about to {way}" in taken
     assert sorted(taken)[:20] == sorted(f"did {value}" for value in values if value != way)
 
@@ -144,7 +146,7 @@ def test_arrays_come_over_whole_and_can_be_written_to(count: int) -> None:
 
 def test_rooms_are_used_again_once_their_arrays_are_gone() -> None:
     with ProcessEngine(1).session(zeros) as session:
-        before = None
+        before = 0
         for number in range(30):
             session.submit(2_000_000)
             [taken] = session.take(wait=True)
@@ -152,16 +154,16 @@ def test_rooms_are_used_again_once_their_arrays_are_gone() -> None:
             gc.collect()
             if number == 2:
                 before = descriptors()
-        assert descriptors() == before
+        assert descriptors() <= before  # what others left open may be closed meanwhile
 
 
 def test_more_arrays_may_be_kept_than_there_are_rooms() -> None:
     with ProcessEngine(1).session(zeros) as session:
-        kept = []
+        kept, before = [], descriptors()
         for _ in range(40):
             session.submit(400_000)
             kept += session.take(wait=True)
-        assert descriptors() < 40
+        assert descriptors() - before < 30
     assert all(np.all(each["values"] == 7) for each in kept)
 
 
@@ -218,10 +220,7 @@ def descendants(pid: int) -> set[int]:
 
 def wait_gone(pids: Iterable[int]) -> None:
     """Return once none of them runs."""
-    deadline = time.monotonic() + 20
-    while any(runs(pid) for pid in pids):
-        assert time.monotonic() < deadline, "a worker outlives its parent"
-        time.sleep(0.02)
+    until(lambda: not any(runs(pid) for pid in pids))
 
 
 def runs(pid: int) -> bool:

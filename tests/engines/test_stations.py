@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pickle
 import threading
-import time
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
+from tests.patience import until
 from vcache_cli.engines.kept import KeptEngine
 from vcache_cli.engines.local import ThreadEngine
-from vcache_cli.engines.stations import Station
+from vcache_cli.engines.stations import Reply, Station
 from vcache_cli.errors import ModelError
 from vcache_cli.protocols import Loss
 
@@ -79,10 +79,25 @@ def station(*, opens: bool = True) -> Station:
 
 def results(of: Station, count: int) -> list[int]:
     found: list[int] = []
-    until = time.monotonic() + 20
-    while len(found) < count and time.monotonic() < until:
-        found += of.take().results
+
+    def all_came() -> bool:
+        found.extend(of.take().results)
+        return len(found) >= count
+
+    until(all_came)
     return sorted(found)
+
+
+def end(of: Station) -> Reply[int]:
+    """What it says last."""
+    replies = []
+
+    def ended() -> bool:
+        replies.append(of.take())
+        return replies[-1].ended
+
+    until(ended)
+    return replies[-1]
 
 
 def test_shards_that_follow_each_other_all_get_results() -> None:
@@ -94,7 +109,7 @@ def test_shards_that_follow_each_other_all_get_results() -> None:
     there.feed([5])
     assert results(there, 1) == [10]
     there.stop()
-    assert there.take().ended
+    assert end(there).error is None
 
 
 def test_what_does_not_open_says_why() -> None:
@@ -107,18 +122,16 @@ def test_what_does_not_open_says_why() -> None:
 def test_an_error_of_the_pass_ends_the_station() -> None:
     there = station()
     there.feed([-1])
-    reply = there.take()
-    assert reply.ended
-    assert isinstance(reply.error, ModelError)
+    assert isinstance(end(there).error, ModelError)
 
 
 def test_an_error_of_the_program_is_told_with_its_trace() -> None:
     there = station()
     there.feed([0])
-    reply = there.take()
-    assert reply.error
-    assert "KeyError" in reply.error.message
-    assert reply.error.exit_code == 1
+    error = end(there).error
+    assert error
+    assert "KeyError" in error.message
+    assert error.exit_code == 1
 
 
 def test_replies_cross_machines() -> None:
