@@ -10,17 +10,24 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from vcache_cli.assemble import passes
 from vcache_cli.engines import ThreadEngine
 
-# No deadline: a shared machine is slow now and then, and that is no property of the code.
+# No deadline, and no limit to the time that drawing examples takes: a shared machine is slow now and
+# then, and that is no property of the code. `ci` draws the same examples each time.
 # `ci` runs each state machine 10,000 steps: of 12,000, as examples may end early.
+SLOW = (HealthCheck.too_slow,)
 settings.register_profile(
-    "ci", max_examples=200, stateful_step_count=60, derandomize=True, deadline=None
+    "ci",
+    max_examples=200,
+    stateful_step_count=60,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=SLOW,
 )
-settings.register_profile("dev", max_examples=25, deadline=None)
+settings.register_profile("dev", max_examples=25, deadline=None, suppress_health_check=SLOW)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 ROOT = Path(__file__).resolve().parent.parent

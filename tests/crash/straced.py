@@ -30,7 +30,7 @@ CALLS: Final = (
 """What changes files. An `open` that makes one is followed by one of these, on the same file."""
 _COMMAND: Final = (sys.executable, "-m", "vcache_cli")
 _LINE: Final = re.compile(r"(\d+) +(?:<\.\.\. )?(\w+)\(")
-_MOST_SECONDS: Final = 60
+_MOST_SECONDS: Final = 600
 
 
 def missing() -> str:

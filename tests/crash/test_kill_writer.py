@@ -11,17 +11,17 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.crash.writer_loop import SHOWN_TOKENS
+from tests.patience import PATIENCE_SECONDS, until
 from tests.store.care import entry, make_store
 from vcache_cli.store import DiskStore, OsFiles, StoreRoot, read_file
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS, TOGETHER = 20, 5
-WAIT_SECONDS = 30
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Writers:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        return self.ready.get(timeout=WAIT_SECONDS)
+        return self.ready.get(timeout=PATIENCE_SECONDS)
 
 
 @contextmanager
@@ -69,18 +69,23 @@ def writers(root: StoreRoot) -> Iterator[Writers]:
         finally:
             assert process.stdin is not None
             process.stdin.close()
-            listener.join(WAIT_SECONDS)
+            listener.join(PATIENCE_SECONDS)
 
 
 def kill(number: int, *, after_seconds: float) -> None:
     """Kill it, and wait until it is gone."""
     time.sleep(after_seconds)
     os.kill(number, signal.SIGKILL)
-    give_up_at = time.monotonic() + WAIT_SECONDS
-    with suppress(ProcessLookupError):
-        while time.monotonic() < give_up_at:
-            os.kill(number, 0)
-            time.sleep(0.001)
+    until(lambda: not runs(number))
+
+
+def runs(number: int) -> bool:
+    """A process that is killed is none at once: nobody has to wait for it."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def torn(root: StoreRoot) -> list[str]:
@@ -103,8 +108,10 @@ def test_a_killed_writer_tears_nothing_and_loses_nothing(tmp_path: Path) -> None
             for number in [begun.start() for _ in range(TOGETHER)]:
                 kill(number, after_seconds=chance.uniform(0.0, 0.08))
             assert torn(root) == []
+        last = begun.start()
+        until(lambda: begun.reported)
+        kill(last, after_seconds=0.0)
     store = DiskStore(root)
-    assert begun.reported
     assert [key for key in begun.reported if store.get(key) is None] == []
     assert not store.findings
 

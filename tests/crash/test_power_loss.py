@@ -23,7 +23,7 @@ def _same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_command_reported_outlives_the_power(command: str, tmp_path: Path) -> None:
     outage = recorded_command(scene(command, tmp_path / "scene"), tmp_path)
     assert command == "import" or len(outage.recording.told) == len(outage.final)
-    found = tried(outage, tmp_path / "states", most=4, rerun_each=20)
+    found = tried(outage, tmp_path / "states", most=4, rerun_each=10)
     assert found.states > 10  # how many differ depends on how threads take turns
     assert found.reruns
     assert found.violations == []

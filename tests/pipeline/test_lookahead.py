@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,13 @@ def lookahead_of(rig: Rig, *, most: int = 16) -> Lookahead:
     return Lookahead(rig.make()._parts.triage, most=most)
 
 
+@pytest.fixture
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items are never slow to come, whatever the machine."""
+    monkeypatch.setattr("vcache_cli.pipeline.lookahead._PATIENCE_SECONDS", math.inf)
+
+
+@pytest.mark.usefixtures("_patience")
 def test_items_that_are_there_are_looked_up_more_and_more_at_a_time(tmp_path: Path) -> None:
     rig, items = warmed(tmp_path, 60)
     chunks = list(lookahead_of(rig).over(items))
@@ -61,6 +69,7 @@ def test_no_item_waits_for_one_that_is_long_in_coming(tmp_path: Path) -> None:
     assert [len(chunk) for chunk in lookahead_of(rig).over(slow())] == [1] * 6
 
 
+@pytest.mark.usefixtures("_patience")
 def test_what_was_found_before_the_corpus_broke_is_given_first(tmp_path: Path) -> None:
     rig, items = warmed(tmp_path, 6)
 

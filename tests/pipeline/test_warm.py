@@ -37,7 +37,7 @@ def test_every_kind_of_item_leaves_as_its_own_outcome(tmp_path: Path) -> None:
     assert kinds == {"corrupt", "video", "unrecognised", "refused", "not_found"}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     choices=st.lists(
         st.sampled_from(

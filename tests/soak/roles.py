@@ -33,6 +33,8 @@ __all__ = ["ROLES"]
 
 STUCK_SECONDS: Final = 120.0
 """A command that takes longer counts as a deadlock."""
+LEAST_GETS: Final = 200
+"""Of a reader, however short the soak is: some of them find an entry."""
 HELD: Final = 20
 """Entries that a reader keeps while they are pruned."""
 TOLERANCE: Final = 2.0**-7
@@ -64,9 +66,10 @@ def note(ground: Ground, book: str, **event: object) -> None:
         file.write(json.dumps(event) + "\n")
 
 
-def rounds(ground: Ground) -> Iterator[None]:
-    """Until the end comes; once at least."""
-    yield
+def rounds(ground: Ground, least: int = 1) -> Iterator[None]:
+    """Until the end comes; so many at least."""
+    for _ in range(least):
+        yield
     while time.time() < ground.ends_at:
         yield
 
@@ -236,7 +239,7 @@ def reader(ground: Ground, number: int) -> Counts:
     taken: dict[str, list[float]] = {"get": [], "alone": []}
     held: deque[tuple[str, Entry]] = deque(maxlen=HELD)
     with open_store(ground.store) as store, open_store(ground.truth) as alone:
-        for _ in rounds(ground):
+        for _ in rounds(ground, LEAST_GETS):
             key = rng.choice(keys)
             entry = _timed(store, key, taken["get"])
             _timed(alone, key, taken["alone"])
