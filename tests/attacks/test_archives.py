@@ -1,8 +1,12 @@
-"""Archives and tables that make some reader write, read or swell: here nothing of it happens."""
+"""Archives and tables that make some reader write, read or swell: here nothing of it happens.
+
+Each is tried as a file and as an object of a bucket.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import struct
 import tarfile
 import tracemalloc
@@ -16,12 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.media.containers import make_parquet, make_tar, make_zip
+from vcache_cli.buckets import Place, open_bucket
 from vcache_cli.errors import ItemError
 from vcache_cli.items import MediaItem, Trouble
 from vcache_cli.media import read_item, sources
 
 MEMBERS = {"a.jpg": b"\xff\xd8\xff" + b"a" * 900, "b.jpg": b"\xff\xd8\xff" + b"b" * 900}
 LIMIT = 1 << 20
+IN_MEMORY_BYTES = 1 << 26
 
 
 def items(path: Path) -> list[MediaItem]:
@@ -43,7 +49,21 @@ def outcome(item: MediaItem) -> str:
 
 
 def outcomes(path: Path) -> list[str]:
-    return [outcome(item) for item in items(path)]
+    """Of each item; in a bucket they are the same."""
+    here = [outcome(item) for item in items(path)]
+    if path.stat().st_size <= IN_MEMORY_BYTES:
+        assert outcomes_in_a_bucket(path) == here
+    return here
+
+
+def outcomes_in_a_bucket(path: Path) -> list[str]:
+    place = Place("memory", f"{secrets.token_hex(8)}/{path.name}")
+    bucket = open_bucket(place)
+    bucket.write(place.path, path.read_bytes())
+    found = list(sources([place.url]).items())
+    told = [outcome(each) for each in found if isinstance(each, MediaItem)]
+    bucket.remove(place.path)
+    return told
 
 
 def patched(path: Path, at: int, data: bytes) -> Path:

@@ -116,7 +116,7 @@ def test_the_head_of_a_large_object_comes_first(top: str, monkeypatch: pytest.Mo
         return read(bucket, path, end, start=start)
 
     monkeypatch.setattr(Bucket, "read", counting)
-    monkeypatch.setattr(objects, "_AT_ONCE_BYTES", 4)
+    monkeypatch.setattr(objects, "AT_ONCE_BYTES", 4)
     item = next(iter(sources([f"{top}/b.jpg"]).items()))
     assert isinstance(item, MediaItem)
     assert read_if(item, lambda _head: None) is None

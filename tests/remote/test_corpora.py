@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -182,17 +181,6 @@ def test_no_secret_is_told_or_kept(
             run = vcache(*words, "--json")
             assert run.code == 2
             assert "PASS" not in run.out + run.err
-
-
-def test_an_archive_in_a_bucket_is_left_out_and_told(
-    vcache: Vcache, corpus: Path, cloud: Cloud, tiny_siglip: Path
-) -> None:
-    cloud.files.pipe_file(f"{cloud.bucket}/photos/more.tar", b"x" * 2048)
-    run = vcache("warm", f"s3://{cloud.bucket}/photos", "-m", tiny_siglip, "-s", "store", "--json")
-    assert (run.code, run.document["items"]["stored"]) == (0, 4)
-    assert "remote_container" in json.dumps(run.document["warnings"])
-    named = vcache("warm", f"s3://{cloud.bucket}/photos/more.tar", "-m", tiny_siglip, "-s", "store")
-    assert named.code == 3
 
 
 def test_the_environment_is_that_of_the_test() -> None:

@@ -32,7 +32,7 @@ MediaRootOption = Annotated[
     option(
         "--media-root",
         metavar="DIR",
-        about="Request logs: the only folder below which the files that they name are read.",
+        about="Request logs: the only folder, or URL, below which files that they name are read.",
         default="the folder of the log",
     ),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.buckets import is_url
 from vcache_cli.cli.corpus import count_ahead
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.errors import Problem, explain, worst
@@ -38,7 +39,7 @@ def log_rules(media_root: str | None, *, allow_http: bool) -> LogRules:
     """
     from vcache_cli.media import LogRules
 
-    if media_root is not None and not os.path.isdir(media_root):
+    if media_root is not None and not (is_url(media_root) or os.path.isdir(media_root)):
         raise UsageError(f"`--media-root`: no folder `{display_path(media_root)}`")
     return LogRules(groups="only", media_root=media_root, allow_http=allow_http)
 

@@ -188,7 +188,7 @@ def _memory(root: StoreRoot | None, specs: Sequence[str]) -> Iterator[Remembered
     with open_index(root) as index:
 
         def remembered(item: MediaItem) -> tuple[str, bool] | None:
-            known = index.unchanged(item.path, item.stat) if item.stat else None
+            known = index.unchanged(item.absolute_path, item.stat) if item.stat else None
             if known is None or not known.source_sha256 or not is_url(item.path):
                 return None
             return known.source_sha256, known.kind is Kind.IMAGE

@@ -3,6 +3,7 @@
 A name says that a file may be one (``.tar``, ``.zip``, ``.parquet``; ``.jsonl`` where the user
 named the file: beside the pictures of a folder lie metadata of that kind), its first bytes say
 which: of a million other files none is opened to find out. Archives inside archives stay shut.
+What lies in a bucket is treated as what lies in a folder; pieces of it are fetched.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from vcache_cli.buckets import is_url
-from vcache_cli.errors import ReadError
+from vcache_cli.buckets import is_url, open_bucket, parse_place
+from vcache_cli.errors import ReadError, UsageError
 from vcache_cli.items import FileStat, MediaItem, Part, Trouble
 from vcache_cli.media.logs import LogRules, log_items
-from vcache_cli.media.parts import Place, is_hidden
-from vcache_cli.media.read import opened
+from vcache_cli.media.object_bytes import found_stat
+from vcache_cli.media.parts import Place, is_hidden, opened_whole
+from vcache_cli.media.readable import read_most
 from vcache_cli.media.tables import cell_parts, looks_like_parquet
 from vcache_cli.media.tars import looks_like_tar, tar_parts
 from vcache_cli.media.walk import is_excluded
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from vcache_cli.items import WarmItem
 
-__all__ = ["Containers", "is_closed", "is_container", "is_log", "reopened"]
+__all__ = ["Containers", "is_container", "is_log", "reopened"]
 
 _ARCHIVES: Final = (".tar", ".zip", ".parquet")
 _LOGS: Final = (".jsonl", ".ndjson")
@@ -56,12 +58,6 @@ def is_container(path: str) -> bool:
     return path.lower().endswith((*_ARCHIVES, *_LOGS))
 
 
-def is_closed(path: str, *, explicit: bool) -> bool:
-    """True where many pictures may lie in it, and it is in a bucket: it is not opened there."""
-    ends = _CONTAINERS if explicit else (*_ARCHIVES, *_PACKED)
-    return path.lower().endswith(ends)
-
-
 @dataclass(frozen=True, slots=True)
 class Containers:
     """Opens what holds pictures."""
@@ -76,7 +72,7 @@ class Containers:
         Damage is an item that only tells of it, after those that were found before it.
         """
         name = item.path.lower()
-        if not name.endswith(_CONTAINERS) or item.stat is None or is_url(item.path):
+        if not name.endswith(_CONTAINERS) or item.stat is None:
             return (item,)
         return self._opened(item, name)
 
@@ -94,15 +90,16 @@ class Containers:
             yield replace(item, trouble=Trouble(error.item_kind, error.message, error.hint))
 
     def _archive(self, item: MediaItem) -> Iterator[WarmItem]:
-        with opened(item.path) as (handle, status):
-            head = os.pread(handle, _HEAD_BYTES, 0)
-            item = replace(item, stat=FileStat.of(status))
+        with opened_whole(item.path, item.stat) as (source, stat):
+            head = read_most(source, 0, _HEAD_BYTES)
+            item = replace(item, stat=stat)
             if looks_like_tar(head):
-                yield from self._members(item, tar_parts(handle, status.st_size))
+                yield from self._members(item, tar_parts(source))
             elif looks_like_zip(head):
-                yield from self._members(item, zip_parts(handle, status.st_size))
+                yield from self._members(item, zip_parts(source))
             elif looks_like_parquet(head):
-                yield from self._members(item, cell_parts(item.path, explicit=item.explicit))
+                cells = cell_parts(item.path, stat, explicit=item.explicit)
+                yield from self._members(item, cells)
             else:
                 yield item  # whose first bytes are another's: the worker says so
 
@@ -128,11 +125,22 @@ def reopened(place: str) -> MediaItem:
     path = place
     while "::" in path and not os.path.exists(path):
         path = path.rpartition("::")[0]
-        if os.path.isfile(path) and is_container(path):
-            whole = MediaItem(path, FileStat.of(os.stat(path)), explicit=True)
-            if found := _member(whole, place):
-                return found
+        whole = _whole(path) if is_container(path) else None
+        if whole and (found := _member(whole, place)):
+            return found
     return MediaItem(place)
+
+
+def _whole(path: str) -> MediaItem | None:
+    """The container at a path or URL; None where there is none."""
+    if not is_url(path):
+        is_file = os.path.isfile(path)
+        return MediaItem(path, FileStat.of(os.stat(path)), explicit=True) if is_file else None
+    try:
+        where = parse_place(path)
+        return MediaItem(where.url, found_stat(open_bucket(where), where), explicit=True)
+    except (ReadError, UsageError):  # who reads the item says why
+        return None
 
 
 def _member(container: MediaItem, place: str) -> MediaItem | None:

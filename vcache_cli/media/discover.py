@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from vcache_cli.buckets import is_url
 from vcache_cli.errors import NothingToDoError, UsageError
 from vcache_cli.items import FileStat, MediaItem, display_path
-from vcache_cli.media.containers import Containers, is_closed, is_log
+from vcache_cli.media.containers import Containers, is_log
 from vcache_cli.media.globs import has_magic, matches
 from vcache_cli.media.lists import STDIN, list_lines, split_lines
 from vcache_cli.media.logs import LogRules
@@ -137,7 +137,7 @@ class Sources:
         """Files of the paths; `logs`: a request log among them is meant, although it matched."""
         for path in paths:
             if is_url(path):
-                yield from named_objects(path, exclude=self.exclude, is_container=is_closed)
+                yield from named_objects(path, exclude=self.exclude, is_log=is_log)
                 continue
             status = _status(path)
             if status is not None and stat.S_ISDIR(status.st_mode):

@@ -13,12 +13,16 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
-from vcache_cli.errors import MediaError
+from vcache_cli.buckets import is_url, parse_place
+from vcache_cli.errors import MediaError, ReadError
 from vcache_cli.items import FileStat, Group, MediaItem, Trouble
-from vcache_cli.media.parts import Place, opened_container, read_exactly
-from vcache_cli.media.read import HEAD_BYTES, check_size, opened
+from vcache_cli.media.objects import plain_name
+from vcache_cli.media.parts import Place, opened_container, opened_whole
+from vcache_cli.media.read import HEAD_BYTES, check_size
+from vcache_cli.media.readable import as_file, read_exactly
+from vcache_cli.media.references import References
 from vcache_cli.media.requests import MAX_PICTURES, Named, find_request, media_of
 
 if TYPE_CHECKING:
@@ -30,6 +34,11 @@ MAX_LINE_BYTES: Final = 64 * 1024**2
 _BASE64: Final = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]{1,20})://|(data):)", re.IGNORECASE)
 _STRING: Final = re.compile(rb'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_OUTSIDE: Final = Trouble(
+    "outside_root",
+    "names a file outside of the folder that may be read",
+    hint="say with --media-root where the log's files lie",
+)
 _JUNK: Final = re.compile(rb"[^A-Za-z0-9+/=]")
 """What decoders of base64 pass over."""
 
@@ -41,7 +50,7 @@ class LogRules:
     groups: Literal["no", "also", "only"] = "no"
     """Give requests as groups: beside their pictures those of several, or nothing but requests."""
     media_root: str | None = None
-    """Files are read below this folder only; None is the log's own."""
+    """Files are read below this folder, or URL of one, only; None is the log's own."""
     allow_http: bool = False
     """Fetch what is named by http."""
 
@@ -63,15 +72,15 @@ class TextPart:
         self, path: str, stat: FileStat | None, limit_of: Callable[[bytes], int | None]
     ) -> bytes | None:
         """See `items.Part`."""
-        with opened_container(path, stat, may_grow=True) as handle:
+        with opened_container(path, stat, may_grow=True, at_once=self.size_bytes) as source:
             most = 4 * HEAD_BYTES  # escapes and line breaks among them
-            head = read_exactly(handle, min(most, self.size_bytes), self.offset)
+            head = read_exactly(source, self.offset, min(most, self.size_bytes))
             head = _decoded(head[: head.rfind(b"\\")] if b"\\" in head[-6:] else head, cut=True)
             max_bytes = limit_of(head[:HEAD_BYTES])
             if max_bytes is None:
                 return None
             check_size(self.size_bytes // 2, max_bytes)
-            data = _decoded(read_exactly(handle, self.size_bytes, self.offset))
+            data = _decoded(read_exactly(source, self.offset, self.size_bytes))
         check_size(len(data), max_bytes)
         return data
 
@@ -107,10 +116,18 @@ def log_items(path: str, stat: FileStat | None, rules: LogRules) -> Iterator[War
     Raises:
         ReadError: the log cannot be read.
     """
-    log = _Log(path, stat, rules)
-    with opened(path) as (handle, _), open(handle, "rb", closefd=False) as file:
+    root = plain_name(rules.media_root) if rules.media_root else _folder_of(path)
+    log = _Log(path, stat, rules, References(root))
+    with opened_whole(path, stat) as (source, _), as_file(source) as file:
         for number, offset, line in _lines(file):
             yield from log.items(number, offset, line)
+
+
+def _folder_of(path: str) -> str:
+    if not is_url(path):
+        return os.path.dirname(path) or "."
+    place = parse_place(path)
+    return place.at(place.path.rpartition("/")[0]).url
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes | None]]:
@@ -134,6 +151,7 @@ class _Log:
     path: str
     stat: FileStat | None
     rules: LogRules
+    references: References
 
     def items(self, number: int, offset: int, line: bytes | None) -> Iterator[WarmItem]:
         try:
@@ -172,7 +190,7 @@ class _Log:
         scheme = _scheme(named.text)
         if scheme in {"http", "https"}:
             return self._remote(name, named.text)
-        if scheme not in {"", "file"}:
+        if not self.references.reads(scheme):
             return self._told(name, "unsupported_url", f"`{scheme}:` is not read")
         return self._file(name, named.text, scheme)
 
@@ -193,20 +211,14 @@ class _Log:
         return MediaItem(self.path, explicit=True, part=UrlPart(name, url))
 
     def _file(self, name: str, text: str, scheme: str) -> MediaItem:
-        root = os.path.realpath(self.rules.media_root or os.path.dirname(self.path) or ".")
         try:
-            place = os.path.realpath(os.path.join(root, _local(text, scheme)))
-            inside = os.path.commonpath([root, place]) == root and place != root
-            stat = FileStat.of(os.stat(place)) if inside and os.path.exists(place) else None
-        except (OSError, ValueError, UnicodeError):
-            inside, place, stat = False, "", None
-        if inside:
-            return MediaItem(place, stat, explicit=True)
-        told = Trouble(
-            "outside_root",
-            "names a file outside of the folder that may be read",
-            hint="say with --media-root where the log's files lie",
-        )
+            item = self.references.item(text, scheme=scheme)
+        except ReadError as error:
+            told = Trouble(error.item_kind, error.message, error.hint)
+        else:
+            if item is not None:
+                return item
+            told = _OUTSIDE
         return MediaItem(self.path, self.stat, part=Place(name), trouble=told)
 
 
@@ -270,17 +282,3 @@ def _spelled_otherwise(text: str, line: bytes) -> tuple[int, int] | None:
         if (head := _prefix(decoded)) is not None and decoded[head:] == text:
             return found.start(1) + found[1].index(b",") + 1, found.end(1)
     return None
-
-
-def _local(text: str, scheme: str) -> str:
-    """The path that a log means.
-
-    Raises:
-        ValueError: another scheme, or another host.
-    """
-    if not scheme:
-        return text
-    place = urlsplit(text)
-    if scheme != "file" or place.netloc not in {"", "localhost"}:
-        raise ValueError(text)
-    return os.fsdecode(unquote_to_bytes(place.path))

@@ -6,15 +6,16 @@ are left out, and a name stands for itself and what lies below it, not for names
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from vcache_cli.buckets import Place, as_run_error, is_url, open_bucket, parse_place
 from vcache_cli.errors import NothingToDoError, ReadError, UsageError
-from vcache_cli.items import FileStat, MediaItem, Trouble
+from vcache_cli.items import MediaItem, Trouble
 from vcache_cli.media.globs import has_magic
+from vcache_cli.media.object_bytes import AT_ONCE_BYTES, fetched, found_stat, object_stat
 from vcache_cli.media.read import HEAD_BYTES, check_size
 from vcache_cli.media.walk import CACHE_SIGNATURE, CACHE_TAG, is_excluded
 
@@ -22,18 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vcache_cli.buckets import Bucket, Found
+    from vcache_cli.items import FileStat
 
 __all__ = ["check_url", "named_objects", "plain_name", "read_object"]
 
-_AT_ONCE_BYTES: Final = 1024 * 1024
-"""An object up to this size is had in one request; of a larger one the head comes first."""
 _ENDS_IT: Final = frozenset({"permission", "no_credentials", "not_found"})
-_CLOSED: Final = Trouble(
-    "remote_container",
-    "an archive, table or log in a bucket, which is not opened there",
-    hint="copy it to this machine, and name the file",
-)
-_CLOSED_FOUND: Final = Trouble(_CLOSED.kind, _CLOSED.message, _CLOSED.hint, skipped=True)
 
 
 def check_url(url: str) -> None:
@@ -62,15 +56,14 @@ def plain_name(name: str) -> str:
 
 
 def named_objects(
-    url: str, *, exclude: Sequence[str], is_container: Callable[..., bool]
+    url: str, *, exclude: Sequence[str], is_log: Callable[[str], bool]
 ) -> Iterator[MediaItem]:
     """What a URL names: an object, what lies below a folder, or what a glob matches.
 
     Args:
         url: of a bucket.
         exclude: as of a walk.
-        is_container: true for names of files that hold pictures, and are not opened here; also
-            takes whether the item is `explicit`.
+        is_log: true for names of request logs: a glob for these means those that it matches.
 
     Raises:
         UsageError: no such bucket, or a URL that cannot be used.
@@ -80,13 +73,10 @@ def named_objects(
     """
     place = parse_place(url)
     bucket = open_bucket(place)
-    seeker = _Seeker(bucket, place, exclude)
+    logs = is_log(url)
     try:
-        for item in seeker.items():
-            if is_container(item.path, explicit=item.explicit):
-                told = _CLOSED if item.explicit else _CLOSED_FOUND
-                item = MediaItem(item.path, item.stat, explicit=item.explicit, trouble=told)  # noqa: PLW2901  the same item
-            yield item
+        for item in _Seeker(bucket, place, exclude).items():
+            yield replace(item, explicit=True) if logs and is_log(item.path) else item
     except ReadError as error:
         if error.item_kind in _ENDS_IT:
             raise as_run_error(error, place, missing=UsageError) from error
@@ -101,37 +91,28 @@ def read_object(item: MediaItem, limit_of: Callable[[bytes], int | None]) -> byt
     """
     place = parse_place(item.path)
     bucket = open_bucket(place)
-    if item.stat is None:
-        facts = bucket.facts(place.path)
-        if facts is None or facts.is_folder:
-            raise ReadError(
-                f"no such object: bucket `{place.root}`, path `{place.path}`",
-                kind="not_found",
-                hint="correct the name, or leave it out",
-            )
-        size_bytes = facts.size_bytes
-    else:
-        size_bytes = item.stat.size_bytes
-    return _bounded(bucket, place, size_bytes, limit_of)
+    stat = item.stat or found_stat(bucket, place)
+    return _bounded(bucket, place, stat, limit_of)
 
 
 def _bounded(
-    bucket: Bucket, place: Place, size_bytes: int, limit_of: Callable[[bytes], int | None]
+    bucket: Bucket, place: Place, stat: FileStat, limit_of: Callable[[bytes], int | None]
 ) -> bytes | None:
-    if size_bytes == 0:
+    if stat.size_bytes == 0:
         return None if limit_of(b"") is None else b""
-    at_once = size_bytes <= _AT_ONCE_BYTES
+    at_once = stat.size_bytes <= AT_ONCE_BYTES
     # One byte more than was announced, so that growth shows.
-    data = bucket.read(place.path, size_bytes + 1 if at_once else HEAD_BYTES)
+    whole = stat.size_bytes + 1
+    data, _ = fetched(bucket, place.path, start=0, end=whole if at_once else HEAD_BYTES, stat=stat)
     max_bytes = limit_of(data[:HEAD_BYTES])
     if max_bytes is None:
         return None
-    check_size(size_bytes, max_bytes)
+    check_size(stat.size_bytes, max_bytes)
     if not at_once:
-        data = bucket.read(place.path, size_bytes + 1)
-    if len(data) != size_bytes:
+        data, _ = fetched(bucket, place.path, start=0, end=whole, stat=stat)
+    if len(data) != stat.size_bytes:
         raise ReadError(
-            f"{size_bytes} bytes were listed, and another number was read",
+            f"{stat.size_bytes} bytes were listed, and another number was read",
             kind="changed",
             hint="run again when it is whole",
         )
@@ -212,8 +193,7 @@ class _Seeker:
         return self._bucket.read(tags[0].path, len(CACHE_SIGNATURE)) == CACHE_SIGNATURE
 
     def _item(self, found: Found, *, explicit: bool = False) -> MediaItem:
-        stat = _stat(found)
-        return MediaItem(self._place.at(found.path).url, stat, explicit=explicit)
+        return MediaItem(self._place.at(found.path).url, object_stat(found), explicit=explicit)
 
     def _matching(self) -> Iterator[MediaItem]:
         root, *parts = self._place.path.split("/")
@@ -256,21 +236,6 @@ class _Seeker:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _stat(found: Found) -> FileStat | None:
-    """What tells an unchanged object: its etag, or size and time; None where neither is known."""
-    if found.version:
-        named = hashlib.sha256(found.version.encode()).digest()
-        inode, device = (int.from_bytes(named[at : at + 8], "big") for at in (0, 8))
-        return FileStat(found.size_bytes, 0, 0, inode, device)
-    if found.mtime_ns:
-        return FileStat(found.size_bytes, found.mtime_ns, 0, 0, 0)
-    return FileStat(found.size_bytes, _NEVER, 0, 0, 0)
-
-
-_NEVER: Final = 2**62
-"""A time in the future: nothing of such an object is remembered."""
 
 
 def _untold(place: Place, error: ReadError) -> MediaItem:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from vcache_cli.buckets import is_url
 from vcache_cli.errors import ReadError
 from vcache_cli.items import FileStat
+from vcache_cli.media.object_bytes import opened_object
 from vcache_cli.media.read import HEAD_BYTES, check_size, opened
+from vcache_cli.media.readable import FileBytes, Readable, read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MAX_MEMBERS", "Place", "StoredPart", "is_hidden", "opened_container", "read_exactly"]
+__all__ = ["MAX_MEMBERS", "Place", "StoredPart", "is_hidden", "opened_container", "opened_whole"]
 
 MAX_MEMBERS: Final = 10_000_000
 """Of one container."""
@@ -38,13 +40,13 @@ class StoredPart:
         self, path: str, stat: FileStat | None, limit_of: Callable[[bytes], int | None]
     ) -> bytes | None:
         """See `items.Part`."""
-        with opened_container(path, stat) as handle:
-            head = os.pread(handle, min(HEAD_BYTES, self.size_bytes), self.offset)
+        with opened_container(path, stat, at_once=self.size_bytes) as source:
+            head = source.read_at(self.offset, min(HEAD_BYTES, self.size_bytes))
             max_bytes = limit_of(head)
             if max_bytes is None:
                 return None
             check_size(self.size_bytes, max_bytes)
-            return read_exactly(handle, self.size_bytes, self.offset)
+            return read_exactly(source, self.offset, self.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +73,43 @@ class Place:
 
 
 @contextmanager
-def opened_container(path: str, stat: FileStat | None, *, may_grow: bool = False) -> Iterator[int]:
-    """A handle of the container as it was when its parts were found.
+def opened_whole(
+    path: str, stat: FileStat | None = None, *, at_once: int = 0
+) -> Iterator[tuple[Readable, FileStat]]:
+    """The container at a path or URL, and what tells that it did not change.
+
+    Args:
+        path: of the container.
+        stat: what an object was when it was found; a file's is what it is now.
+        at_once: see `opened_object`.
+
+    Raises:
+        ReadError: see `opened` and `opened_object`.
+    """
+    if is_url(path):
+        with opened_object(path, stat, at_once=at_once) as found:
+            yield found
+    else:
+        with opened(path) as (handle, status):
+            yield FileBytes(handle, status.st_size), FileStat.of(status)
+
+
+@contextmanager
+def opened_container(
+    path: str, stat: FileStat | None, *, may_grow: bool = False, at_once: int = 0
+) -> Iterator[Readable]:
+    """The container as it was when its parts were found.
 
     Args:
         path: of the container.
         stat: what it was; None where that does not matter.
         may_grow: lines are added to a log all the time, and those before stay where they are.
+        at_once: see `opened_object`.
 
     Raises:
-        ReadError: see `opened`; kind ``changed`` where it is another one by now.
+        ReadError: see `opened_whole`; kind ``changed`` where it is another one by now.
     """
-    with opened(path) as (handle, status):
-        now = FileStat.of(status)
+    with opened_whole(path, stat, at_once=at_once) as (source, now):
         same = stat is None or now == stat
         if stat is not None and may_grow:
             same = now.size_bytes >= stat.size_bytes and _identity(now) == _identity(stat)
@@ -93,28 +119,11 @@ def opened_container(path: str, stat: FileStat | None, *, may_grow: bool = False
                 kind="changed",
                 hint="run again when it is whole",
             )
-        yield handle
+        yield source
 
 
 def _identity(stat: FileStat) -> tuple[int, int]:
     return stat.inode, stat.device
-
-
-def read_exactly(handle: int, size_bytes: int, offset: int) -> bytes:
-    """As many bytes at `offset`.
-
-    Raises:
-        ReadError: kind ``changed`` where the file ends before them.
-    """
-    data = os.pread(handle, size_bytes, offset)
-    while len(data) < size_bytes:
-        more = os.pread(handle, size_bytes - len(data), offset + len(data))
-        if not more:
-            raise ReadError(
-                "the file ends inside it", kind="changed", hint="run again when it is whole"
-            )
-        data += more
-    return data
 
 
 def is_hidden(name: str) -> bool:

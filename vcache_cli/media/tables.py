@@ -2,7 +2,8 @@
 
 Rows are compressed together, so a cell has no place in the file. Workers ask for rows about in
 order; a cursor per row group gives them, and keeps a few around for those that come late. Memory
-is that of the pages that the file was written with, up to a row group.
+is that of the pages that the file was written with, up to a row group. Of an object in a bucket
+the footer and the columns of bytes are fetched, by each process that asks for rows of it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from vcache_cli.buckets import is_url
 from vcache_cli.errors import ReadError
 from vcache_cli.items import Trouble
+from vcache_cli.media.object_bytes import object_bytes
 from vcache_cli.media.parts import MAX_MEMBERS, opened_container
 from vcache_cli.media.read import HEAD_BYTES, check_size
+from vcache_cli.media.readable import as_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vcache_cli.items import FileStat
+    from vcache_cli.media.object_bytes import ObjectBytes
 
 __all__ = ["CellPart", "cell_parts", "looks_like_parquet"]
 
@@ -64,9 +69,8 @@ class CellPart:
         self, path: str, stat: FileStat | None, limit_of: Callable[[bytes], int | None]
     ) -> bytes | None:
         """See `items.Part`."""
-        with opened_container(path, stat):
-            pass  # is it still the same file?
-        data = _CURSORS.cell(path, stat, self)
+        with opened_container(path, stat):  # is it still the same file?
+            data = _CURSORS.cell(path, stat, self)
         max_bytes = limit_of(data[:HEAD_BYTES])
         if max_bytes is None:
             return None
@@ -79,8 +83,14 @@ def looks_like_parquet(head: bytes) -> bool:
     return head[:4] == b"PAR1"
 
 
-def cell_parts(path: str, *, explicit: bool) -> Iterator[CellPart | tuple[str, Trouble]]:
-    """Each cell of the columns of bytes, row by row; reads the footer alone."""
+def cell_parts(
+    path: str, stat: FileStat | None, *, explicit: bool
+) -> Iterator[CellPart | tuple[str, Trouble]]:
+    """Each cell of the columns of bytes, row by row; reads the footer alone.
+
+    Raises:
+        ReadError: an object that cannot be read.
+    """
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -88,14 +98,17 @@ def cell_parts(path: str, *, explicit: bool) -> Iterator[CellPart | tuple[str, T
         told = "Parquet files need the package pyarrow, which is not installed"
         yield "", Trouble("needs_package", told, hint=_HINT, skipped=not explicit)
         return
+    source = object_bytes(path, stat) if is_url(path) else None
+    damage = None
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(as_file(source) if source else path) as file:
             columns = list(_columns(file.schema_arrow))
             rows = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        yield "", Trouble("damaged", f"damaged: {_first_line(error)}", hint=_AGAIN)
-        return
-    yield from _cells(columns, rows)
+        damage = Trouble("damaged", f"damaged: {_first_line(error)}", hint=_AGAIN)
+    if source:  # damaged, or another one by now?
+        source.check()
+    yield from [("", damage)] if damage else _cells(columns, rows)
 
 
 def _cells(columns: list[str], rows: list[int]) -> Iterator[CellPart | tuple[str, Trouble]]:
@@ -137,6 +150,8 @@ class _Cursor:
     num_rows: int
     file: Any
     batches: Iterator[Any]
+    source: ObjectBytes | None = None
+    """Where it reads an object."""
     following: int = 0
     """The first row that was not read yet."""
     kept: deque[tuple[int, dict[str, Any]]] = field(default_factory=deque)
@@ -149,6 +164,8 @@ class _Cursor:
             if batch is None:
                 raise ReadError("the table ends before it", kind="damaged", hint=_AGAIN)
             self._keep(batch)
+        if self.source:
+            self.source.check()
         for first, cells in self.kept:
             if first <= row < first + len(cells[column]):
                 return cells[column][row - first].as_py() or b""
@@ -200,10 +217,10 @@ class _Cursors:
         key = (path, stat, part.row_group)
         with self.lock:
             try:
-                cursor = self.open.pop(key, None) or _opened(path, part)
+                cursor = self.open.pop(key, None) or _opened(path, stat, part)
                 data = cursor.cell(part.row, part.column)
                 if data is None:  # it went by long ago
-                    cursor = _opened(path, part)
+                    cursor = _opened(path, stat, part)
                     data = cursor.cell(part.row, part.column)
             except (pa.ArrowException, OSError, KeyError, ValueError) as error:
                 raise ReadError(
@@ -215,16 +232,18 @@ class _Cursors:
         return data or b""
 
 
-def _opened(path: str, part: CellPart) -> _Cursor:
+def _opened(path: str, stat: FileStat | None, part: CellPart) -> _Cursor:
     from pyarrow import parquet
 
-    file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+    source = object_bytes(path, stat) if is_url(path) else None
+    place = as_file(source) if source else path
+    file = parquet.ParquetFile(place, pre_buffer=False, buffer_size=_BUFFER_BYTES)
     columns = list(_columns(file.schema_arrow))
     batches = file.iter_batches(
         _BATCH_ROWS, row_groups=[part.row_group], columns=columns, use_threads=False
     )
     num_rows = file.metadata.row_group(part.row_group).num_rows
-    return _Cursor(columns, num_rows, file, iter(batches))
+    return _Cursor(columns, num_rows, file, iter(batches), source)
 
 
 _CURSORS: Final = _Cursors()

@@ -9,12 +9,14 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from vcache_cli.errors import ReadError
 from vcache_cli.items import Trouble
-from vcache_cli.media.parts import MAX_MEMBERS, StoredPart, read_exactly
+from vcache_cli.media.parts import MAX_MEMBERS, StoredPart
+from vcache_cli.media.readable import CutError, read_exactly, read_most
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from vcache_cli.media.readable import Readable
 
 __all__ = ["looks_like_tar", "tar_parts"]
 
@@ -46,22 +48,26 @@ def looks_like_tar(head: bytes) -> bool:
     return len(head) == _BLOCK and _checksum_holds(head)
 
 
-def tar_parts(handle: int, size_bytes: int) -> Iterator[StoredPart | tuple[str, Trouble]]:
-    """Each member in turn, or its name and why it is none; at most one damage, at the end."""
+def tar_parts(source: Readable) -> Iterator[StoredPart | tuple[str, Trouble]]:
+    """Each member in turn, or its name and why it is none; at most one damage, at the end.
+
+    Raises:
+        ReadError: it cannot be read.
+    """
     offset, count, extended = 0, 0, _Header(b"", -1, 0)
-    while (block := os.pread(handle, _BLOCK, offset)).strip(b"\0"):
+    while (block := read_most(source, offset, _BLOCK)).strip(b"\0"):
         try:
             header = _parse(block)
             data = offset + _BLOCK
-            _check(header, data=data, size_bytes=size_bytes, count=count)
+            _check(header, data=data, size_bytes=source.size_bytes, count=count)
             if header.type in {_LONG_NAME, _PAX, _GLOBAL_PAX, _LONG_LINK}:
-                extended = _extend(extended, header, _extension(handle, header, data))
+                extended = _extend(extended, header, _extension(source, header, data))
             else:
                 header = _with_extension(header, extended)
-                _check(header, data=data, size_bytes=size_bytes, count=count)
+                _check(header, data=data, size_bytes=source.size_bytes, count=count)
                 extended, count = _Header(b"", -1, 0), count + 1
                 yield from _member(header, data)
-        except (ReadError, ValueError) as error:
+        except (CutError, ValueError) as error:
             yield (
                 "",
                 Trouble(
@@ -133,10 +139,10 @@ def _check(header: _Header, *, data: int, size_bytes: int, count: int) -> None:
         raise ValueError(f"more than {MAX_MEMBERS} members")
 
 
-def _extension(handle: int, header: _Header, data: int) -> bytes:
+def _extension(source: Readable, header: _Header, data: int) -> bytes:
     if header.size_bytes > _MAX_EXTENSION_BYTES:
         raise ValueError(f"an extended header of {header.size_bytes} bytes")
-    return read_exactly(handle, header.size_bytes, data)
+    return read_exactly(source, data, header.size_bytes)
 
 
 def _extend(extended: _Header, header: _Header, data: bytes) -> _Header:

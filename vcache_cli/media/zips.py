@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from vcache_cli.errors import ReadError
 from vcache_cli.items import Trouble
-from vcache_cli.media.parts import MAX_MEMBERS, opened_container, read_exactly
+from vcache_cli.media.parts import MAX_MEMBERS, opened_container
 from vcache_cli.media.read import HEAD_BYTES, check_size
+from vcache_cli.media.readable import CutError, read_exactly, read_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vcache_cli.items import FileStat
+    from vcache_cli.media.readable import Readable
 
 __all__ = ["ZipPart", "looks_like_zip", "zip_parts"]
 
@@ -32,6 +34,8 @@ _END_64_PLACE: Final = struct.Struct("<4sIQI")
 _END_64: Final = struct.Struct("<4sQ2H2I4Q")
 _MAX_TAIL: Final = _END.size + 65_535
 _CHUNK_BYTES: Final = 1024 * 1024
+_HEAD_BYTES: Final = 4096
+"""Of a packed member: enough to unpack its first bytes."""
 _STORED, _DEFLATED = 0, 8
 _METHODS: Final = {9: "deflate64", 12: "bzip2", 14: "LZMA", 93: "zstd", 95: "xz", 99: "AES"}
 _AGAIN: Final = "copy or download it again"
@@ -64,18 +68,18 @@ class ZipPart:
         self, path: str, stat: FileStat | None, limit_of: Callable[[bytes], int | None]
     ) -> bytes | None:
         """See `items.Part`."""
-        with opened_container(path, stat) as handle:
-            start = self._start(handle)
-            packed = os.pread(handle, min(self.size_bytes, 4096), start)
+        with opened_container(path, stat, at_once=self.end - self.offset) as source:
+            start = self._start(source)
+            packed = read_most(source, start, min(self.size_bytes, _HEAD_BYTES))
             max_bytes = limit_of(self._unpacked(packed, HEAD_BYTES)[:HEAD_BYTES])
             if max_bytes is None:
                 return None
             check_size(self.full_bytes, max_bytes)
             check_size(self.size_bytes, max_bytes + 65_536)
-            return self._whole(read_exactly(handle, self.size_bytes, start))
+            return self._whole(read_exactly(source, start, self.size_bytes))
 
-    def _start(self, handle: int) -> int:
-        local = _LOCAL.unpack(read_exactly(handle, _LOCAL.size, self.offset))
+    def _start(self, source: Readable) -> int:
+        local = _LOCAL.unpack(read_exactly(source, self.offset, _LOCAL.size))
         start: int = self.offset + _LOCAL.size + local[-2] + local[-1]
         if local[0] != b"PK\3\4":
             raise ReadError("no member where the directory says", kind="damaged", hint=_AGAIN)
@@ -123,19 +127,23 @@ def looks_like_zip(head: bytes) -> bool:
     return head[:4] in {b"PK\3\4", b"PK\5\6"}
 
 
-def zip_parts(handle: int, size_bytes: int) -> Iterator[ZipPart | tuple[str, Trouble]]:
-    """Each member in the directory's order, or its name and why it is none; damage at the end."""
+def zip_parts(source: Readable) -> Iterator[ZipPart | tuple[str, Trouble]]:
+    """Each member in the directory's order, or its name and why it is none; damage at the end.
+
+    Raises:
+        ReadError: it cannot be read.
+    """
     try:
-        directory = _directory(handle, size_bytes)
-        starts = array("Q", sorted(entry.offset for entry in _entries(handle, directory)))
-        for entry in _entries(handle, directory):
+        directory = _directory(source)
+        starts = array("Q", sorted(entry.offset for entry in _entries(source, directory)))
+        for entry in _entries(source, directory):
             if entry.name.endswith("/"):
                 continue
             following = bisect_right(starts, entry.offset)
             end = starts[following] if following < len(starts) else directory.offset
             alone = following == 1 or starts[following - 2] != entry.offset
             yield _part(entry, end) if alone else (entry.name, _SAME_PLACE)
-    except (ReadError, ValueError, struct.error) as error:
+    except (CutError, ValueError, struct.error) as error:
         yield "", Trouble("damaged", f"damaged: {error}", hint=_AGAIN)
 
 
@@ -158,16 +166,16 @@ def _part(entry: _Entry, end: int) -> ZipPart | tuple[str, Trouble]:
     )
 
 
-def _directory(handle: int, size_bytes: int) -> _Directory:
-    tail_bytes = min(size_bytes, _MAX_TAIL)
-    tail = read_exactly(handle, tail_bytes, size_bytes - tail_bytes)
+def _directory(source: Readable) -> _Directory:
+    tail_bytes = min(source.size_bytes, _MAX_TAIL)
+    tail = read_exactly(source, source.size_bytes - tail_bytes, tail_bytes)
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) - at < _END.size:
         raise ValueError("no directory at its end; it may be cut off")
-    end = size_bytes - tail_bytes + at
+    end = source.size_bytes - tail_bytes + at
     _, _, _, _, count, length, offset, _ = _END.unpack_from(tail, at)
     if count == 0xFFFF or 0xFFFFFFFF in {length, offset}:
-        found = _directory_64(handle, end)
+        found = _directory_64(source, end)
         if found:
             return found
     if offset + length > end:
@@ -175,16 +183,16 @@ def _directory(handle: int, size_bytes: int) -> _Directory:
     return _counted(_Directory(offset, length, count))
 
 
-def _directory_64(handle: int, end: int) -> _Directory | None:
+def _directory_64(source: Readable, end: int) -> _Directory | None:
     if end < _END_64_PLACE.size:
         return None
-    place = read_exactly(handle, _END_64_PLACE.size, end - _END_64_PLACE.size)
+    place = read_exactly(source, end - _END_64_PLACE.size, _END_64_PLACE.size)
     magic, _, at, _ = _END_64_PLACE.unpack(place)
     if magic != b"PK\6\7":
         return None
     if at + _END_64.size > end:
         raise ValueError("its directory lies outside of it")
-    fields = _END_64.unpack(read_exactly(handle, _END_64.size, at))
+    fields = _END_64.unpack(read_exactly(source, at, _END_64.size))
     if fields[0] != b"PK\6\6" or fields[8] + fields[9] > at:
         raise ValueError("its directory lies outside of it")
     return _counted(_Directory(fields[9], fields[8], fields[7]))
@@ -196,7 +204,7 @@ def _counted(directory: _Directory) -> _Directory:
     return directory
 
 
-def _entries(handle: int, directory: _Directory) -> Iterator[_Entry]:
+def _entries(source: Readable, directory: _Directory) -> Iterator[_Entry]:
     """Each entry of the directory; the rest of it is read as it is needed."""
     at, end = directory.offset, directory.offset + directory.size_bytes
     chunk, used = b"", 0
@@ -204,7 +212,7 @@ def _entries(handle: int, directory: _Directory) -> Iterator[_Entry]:
         while len(chunk) - used < (need := _entry_bytes(chunk, used)):
             if at >= end:
                 raise ValueError("its directory ends early")
-            more = read_exactly(handle, min(_CHUNK_BYTES, end - at), at)
+            more = read_exactly(source, at, min(_CHUNK_BYTES, end - at))
             chunk, used, at = chunk[used:] + more, 0, at + len(more)
         entry = _entry(chunk[used : used + need])
         if entry.offset >= directory.offset:
