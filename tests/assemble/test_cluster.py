@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,14 +16,17 @@ from typing import Any, cast
 import pytest
 
 from tests.assemble.corpora import copied, corpus_of
-from vcache_cli.assemble import WarmOptions, WarmRun, cluster, open_root, open_warm
-from vcache_cli.assemble.cluster import ClusterPass, ShardFlow, ShardWork
+from vcache_cli.assemble import WarmOptions, WarmRun, open_remote_store, open_root, open_warm
+from vcache_cli.assemble.cluster import ShardWork
+from vcache_cli.assemble.cluster_pass import ClusterPass, Firsts
+from vcache_cli.assemble.shard_flow import BucketFlow, ShardFlow, Told
 from vcache_cli.assemble.stores import open_budget
 from vcache_cli.assemble.targets import load_target
-from vcache_cli.errors import ModelError, NotAStoreError, StoreFullError
+from vcache_cli.errors import AccessError, ModelError, NotAStoreError, ReadError, StoreFullError
 from vcache_cli.items import MediaItem
-from vcache_cli.outcome import Outcome, Status
+from vcache_cli.outcome import Status
 from vcache_cli.protocols import Loss
+from vcache_cli.remote.names import object_name
 
 
 @pytest.fixture
@@ -57,9 +62,8 @@ class Loopback:
     """A session whose workers are flows in this process; each has every second shard."""
 
     work: ShardWork
-    flows: Sequence[ShardFlow]
+    flows: Sequence[ShardFlow | BucketFlow]
     error: None = None
-    _found: list[Outcome] = field(default_factory=list)
     _waiting: list[MediaItem] = field(default_factory=list)
     stopped: bool = False
 
@@ -78,10 +82,10 @@ class Loopback:
         self.stopped = True
         self._waiting.clear()
 
-    def take(self, *, wait: bool) -> list[Outcome]:
+    def take(self, *, wait: bool) -> list[Told]:
         if not wait:
             return []
-        found: list[Outcome] = []
+        found: list[Told] = []
         for number, flow in enumerate(self.flows):
             found += flow.run(self._waiting[number :: len(self.flows)])
         self._waiting.clear()
@@ -113,7 +117,7 @@ def test_what_was_there_before_the_run_is_present(
     for path in store.glob("??/*"):
         os.utime(path, (long_ago, long_ago))
     with work_on_now(store, tiny_siglip).opened() as flow:
-        assert {each.status for each in flow.run(items(corpus))} == {Status.PRESENT}
+        assert {each.outcome.status for each in flow.run(items(corpus))} == {Status.PRESENT}
     assert all(path.stat().st_mtime > long_ago + 3600 for path in store.glob("??/*"))
 
 
@@ -125,8 +129,8 @@ def test_what_a_lost_worker_stored_is_told_once_as_stored(corpus: Path, work: Sh
     with work.opened() as lost:
         list(lost.run(items(corpus)[:3]))  # and nobody hears of it
     with work.opened() as other:
-        again = [work.again(each) for each in other.run(items(corpus)[:3])]
-    firsts = cluster.Firsts()
+        again = [work.again(each).outcome for each in other.run(items(corpus)[:3])]
+    firsts = Firsts()
     assert [firsts.settle(each).status for each in again] == [Status.STORED] * 3
     assert [firsts.settle(each).status for each in again] == [Status.COPY] * 3
     assert {notice.kind for each in again for notice in each.notices} == {"worker_lost"}
@@ -135,7 +139,7 @@ def test_what_a_lost_worker_stored_is_told_once_as_stored(corpus: Path, work: Sh
 def test_what_took_several_workers_with_it_fails_and_is_not_remembered(
     corpus: Path, work: ShardWork
 ) -> None:
-    outcome = work.lost(items(corpus)[0], Loss("crashed", "they were lost", 0.0), None)
+    outcome = work.lost(items(corpus)[0], Loss("crashed", "they were lost", 0.0), None).outcome
     assert outcome.status is Status.FAILED
     assert outcome.failure
     assert (outcome.failure.kind, outcome.failure.transient) == ("crashed", True)
@@ -184,3 +188,86 @@ def test_lanes_of_a_run_here_are_its_own(tiny_siglip: Path, tmp_path: Path, medi
     )
     with run:
         assert run.lanes["prepare"] == 3
+
+
+@pytest.fixture
+def url() -> str:
+    return f"memory://{secrets.token_hex(8)}/caches"
+
+
+@contextmanager
+def bucket_run(corpus: Path, url: str, model: Path, workers: int = 2) -> Iterator[WarmRun]:
+    """A run on workers in this process; none of them may work where there are none."""
+    options = WarmOptions(engine="ray", isolation="thread", workers=1)
+
+    @contextmanager
+    def here(work: ShardWork, **more: Any) -> Iterator[ClusterPass]:  # noqa: ANN401  passed on
+        with ExitStack() as held:
+            data = pickle.dumps(work)  # as it crosses machines
+            crew = [pickle.loads(data) for _ in range(workers)]  # noqa: S301  our own
+            flows = [held.enter_context(each.opened()) for each in crew]
+            yield ClusterPass(cast("Any", Loopback(work, flows)), lanes={}, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vcache_cli.assemble.bucket_run.open_cluster", here)
+        with open_warm(corpus_of(corpus), store=url, model=str(model), options=options) as run:
+            yield run
+
+
+def test_workers_write_to_a_bucket_and_the_driver_says_so(
+    corpus: Path, url: str, tiny_siglip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    with bucket_run(corpus, url, tiny_siglip) as run:
+        assert Counter(each.status for each in run) == {Status.STORED: 3, Status.COPY: 6}
+        named = run.summary().as_json()["run"]
+    here, options = tmp_path / "here", WarmOptions(isolation="thread")
+    with open_warm(corpus_of(corpus), store=here, model=str(tiny_siglip), options=options) as run:
+        list(run)
+    view = open_remote_store(url)
+    assert view.of_run(named) == view.entries.keys()
+    for path in here.glob("??/*"):
+        entry = view.entries[path.stem].file
+        data = view.remote.bucket.read(view.remote.path(object_name(entry.sha256)), 10**9)
+        assert data == path.read_bytes()
+
+
+def test_the_driver_of_a_bucket_remembers_for_its_workers(
+    corpus: Path, url: str, tiny_siglip: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("vcache_cli.store.memos.SETTLE_NS", -1)
+    with bucket_run(corpus, url, tiny_siglip) as run:
+        list(run)
+    monkeypatch.setattr("vcache_cli.buckets.Bucket.write", None)
+    with bucket_run(corpus, url, tiny_siglip, workers=0) as run:
+        assert Counter(each.status for each in run) == {Status.PRESENT: 9}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    with bucket_run(corpus, url, tiny_siglip) as run:
+        assert Counter(each.status for each in run) == {Status.PRESENT: 9}
+
+
+def test_what_ends_a_worker_of_a_bucket_names_its_node(
+    corpus: Path, url: str, tiny_siglip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_bucket: object, _path: str, _data: bytes) -> None:
+        raise ReadError("permission denied", kind="permission", hint="ask for it")
+
+    with bucket_run(corpus, url, tiny_siglip) as run:
+        monkeypatch.setattr("vcache_cli.buckets.Bucket.write", refused)
+        with pytest.raises(AccessError, match=f"node {os.uname().nodename}: {url}: permission"):
+            list(run)
+
+
+def test_a_node_without_the_extra_is_named_with_what_to_install(
+    corpus: Path, url: str, tiny_siglip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_url: str) -> None:
+        raise ModelError("`s3://` needs the package s3fs", hint="pip install 'vcache-cli[remote]'")
+
+    monkeypatch.setattr("vcache_cli.assemble.cluster.open_remote", missing)
+    with (
+        pytest.raises(ModelError, match=f"node {os.uname().nodename}: .* s3fs") as raised,
+        bucket_run(corpus, url, tiny_siglip),
+    ):
+        pass
+    assert "vcache-cli[remote]" in raised.value.hint

@@ -73,13 +73,14 @@ def test_a_bucket_is_looked_at_as_a_store_is(vcache: Vcache, root: StoreRoot, ur
         (("push", "s3://id:secret@bucket/x"), 2),
         (("stats", "s3://id:secret@bucket/x"), 2),
         (("verify", "s3://id:secret@bucket/x"), 2),
-        (("warm", "x.jpg", "--store", "s3://bucket/x", "--model", "m"), 2),
+        (("warm", "x.jpg", "--store", "s3://id:secret@bucket/x", "--model", "m"), 2),
+        (("check", "x.jpg", "--store", "s3://bucket/x", "--model", "m"), 2),
         (("pull", "{url}"), 10),
         (("stats", "{url}"), 10),
         (("push", "{url}", "--jobs", "0", "--store", "nowhere"), 2),
         (("ls", "{url}", "--store", "other"), 2),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_what_makes_no_sense_is_refused(
     vcache: Vcache, url: str, words: tuple[str, ...], code: int
@@ -106,6 +107,32 @@ def test_objects_that_did_not_change_are_not_read_to_keep_their_entries(
     monkeypatch.setattr("vcache_cli.buckets.Bucket.read", None)
     plan = vcache("prune", "store", "--not-in", f"{place.url}/*.png", "--dry-run", "--json")
     assert (plan.code, len(plan.document["plan"])) == (0, 1)
+
+
+def test_a_warm_goes_straight_into_a_bucket(
+    vcache: Vcache, url: str, media: Path, tiny_siglip: Path, tmp_path: Path
+) -> None:
+    words = ("warm", media / "hills.jpg", "-m", tiny_siglip, "--store", url)
+    run = vcache(*words, "--json")
+    assert (run.code, run.document["items"]["stored"], run.document["store"]) == (0, 1, url)
+    text = vcache(*words)
+    assert (text.code, "next: " in text.err) == (0, False)
+    pull = ("pull", url, "-s", tmp_path / "copy", "--run", run.document["run"], "--json")
+    assert vcache(*pull).document["entries"]["stored"] == 1
+    more = vcache("warm", media / "chart.png", *words[2:])
+    assert f"next: vcache pull {url}" in more.err
+
+
+def test_what_a_bucket_does_not_have_is_refused_by_flag_and_left_out_of_settings(
+    vcache: Vcache, url: str, media: Path, tiny_siglip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("warm", media / "hills.jpg", "-m", tiny_siglip, "--store", url)
+    for flag in (("--max-size", "1GiB"), ("--min-free", "1GiB"), ("--on-full", "prune")):
+        refused = vcache(*words, *flag)
+        assert (refused.code, flag[0] in refused.err) == (2, True)
+    assert vcache(*words, "--dry-run").code == 2
+    monkeypatch.setenv("VCACHE_MAX_SIZE", "1")
+    assert vcache(*words).code == 0
 
 
 def test_long_work_tells_how_far_it_is() -> None:

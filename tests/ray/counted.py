@@ -8,7 +8,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from vcache_cli.assemble.cluster import ShardFlow, ShardWork
+from vcache_cli.assemble.cluster import ShardWork
+from vcache_cli.assemble.shard_flow import BucketFlow, ShardFlow
 from vcache_cli.items import Pixels
 from vcache_cli.pipeline import EncodeBatch, Prepared
 from vcache_cli.pipeline.encoding import Written
@@ -21,7 +22,7 @@ class CountedWork(ShardWork):
     """Slow, too, so that a worker can be killed in the middle."""
 
     @contextmanager
-    def opened(self) -> Iterator[ShardFlow]:
+    def opened(self) -> Iterator[ShardFlow | BucketFlow]:
         with ShardWork.opened(self) as flow:
             parts = flow.warm._parts
             counted = _Counted(parts.encode, _log_of(self.store))
@@ -34,7 +35,7 @@ class DeadlyWork(ShardWork):
     """One item of it ends the process that encodes it: the one whose name begins with ``0005``."""
 
     @contextmanager
-    def opened(self) -> Iterator[ShardFlow]:
+    def opened(self) -> Iterator[ShardFlow | BucketFlow]:
         with ShardWork.opened(self) as flow:
             parts = flow.warm._parts
             flow.warm._parts = replace(parts, encode=_Deadly(parts.encode))  # type: ignore[arg-type]

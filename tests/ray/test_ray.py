@@ -17,7 +17,8 @@ from tests.ray.counted import CountedWork, DeadlyWork, encoded
 from tests.ray.ground import Ground, RayNode, entries, kill_workers
 from vcache_cli import WarmOptions
 from vcache_cli.assemble import WarmRun, open_warm
-from vcache_cli.assemble.cluster import ClusterPass, ShardWork
+from vcache_cli.assemble.cluster import ShardWork
+from vcache_cli.assemble.cluster_pass import ClusterPass
 from vcache_cli.media import sources
 from vcache_cli.version import __version__
 

@@ -1,41 +1,39 @@
-"""A warm on a cluster: shards of the corpus here, the pass of a warm on each machine."""
+"""A warm on a cluster: what each machine does with its shards of the corpus."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from vcache_cli.assemble.recipes import load_recipe
+from vcache_cli.assemble.bucket_share import BucketShare, Unrecorded
+from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
+from vcache_cli.assemble.shard_flow import BucketFlow, ShardFlow, Told, on_this_node
 from vcache_cli.assemble.stores import open_root
-from vcache_cli.assemble.warm_pass import WRITER_THREADS, PassMaker
+from vcache_cli.assemble.warm_pass import PassMaker, leave_alone
 from vcache_cli.engines.ray_cluster import parse_resources
-from vcache_cli.engines.ray_engine import RayEngine
-from vcache_cli.errors import ModelError, NotAStoreError, UsageError, VcacheError
+from vcache_cli.errors import ModelError, NotAStoreError, UsageError
 from vcache_cli.outcome import Failure, Notice, Outcome, Status
+from vcache_cli.remote import open_remote
 from vcache_cli.store import DiskStore
 from vcache_cli.store.index import open_index
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable
 
     from vcache_cli.assemble.options import WarmOptions
-    from vcache_cli.engines.ray_engine import RaySession
     from vcache_cli.items import WarmItem
-    from vcache_cli.pipeline import WarmPass
     from vcache_cli.protocols import Loss
     from vcache_cli.recipe import Recipe
+    from vcache_cli.remote import RemoteEntry
     from vcache_cli.store import StoreRoot
 
-__all__ = ["ClusterPass", "ShardFlow", "ShardWork", "check_engine", "open_cluster"]
+__all__ = ["ShardWork", "check_engine"]
 
 _AGAIN: Final = Notice("worker_lost", "done by another worker, since the one that had it was lost")
 _LOST_HINT: Final = "leave it out, or see the logs of the workers (`ray logs cluster`)"
-_MOST_KEYS: Final = 262_144
-"""Stored keys that are remembered, to tell a second one from the first."""
 
 
 def check_engine(options: WarmOptions) -> None:
@@ -63,7 +61,8 @@ class ShardWork:
     """What a worker has to know to run the pass: names, a recipe to compare with, no objects."""
 
     store: str
-    """Absolute path of the store, on a filesystem that all nodes share."""
+    """Absolute path of the store, on a filesystem that all nodes share; of the driver's own state
+    where the store is in a bucket."""
     store_id: str
     model: str
     options: WarmOptions
@@ -75,33 +74,56 @@ class ShardWork:
     """Time of the store's filesystem at which the run began, since 1970."""
     shares: int = 1
     """Workers that write to the store."""
+    bucket: BucketShare | None = None
+    """The store, where it is in a bucket."""
 
     def among(self, workers: int) -> ShardWork:
         """See `StationWork`."""
         return replace(self, shares=workers)
 
     @contextmanager
-    def opened(self) -> Iterator[ShardFlow]:
+    def opened(self) -> Iterator[ShardFlow | BucketFlow]:
         """Open the model and the store on this machine.
 
         Raises:
             NotAStoreError: there is no such store here, or another one.
-            ModelError: the model is not there, or is another one.
+            ModelError: the model is not there, or is another one; or the extra `remote` is not.
             VcacheError: see `open_warm`.
         """
         if os.path.isdir(self.folder):
             os.chdir(self.folder)
-        root = self._root()
+        root = None if self.bucket else self._root()
+        self._check_extra()
         loaded = load_recipe(self.model, self.options)
         self._compare(loaded.recipe)
         with ExitStack() as held:
-            store = held.enter_context(DiskStore(root, mode="w"))
-            index = held.enter_context(open_index(root, mode="w"))
-            # Times of entries tell what was made in this run: they are touched at the end alone.
-            maker = PassMaker(loaded, self.options, shares=self.shares, touch=_leave)
-            flow = ShardFlow(maker.make(store, index, held), store, self.since_ns)
-            held.callback(flow.touch_all)
-            yield flow
+            yield (
+                self._bucket_flow(loaded, held) if root is None else self._flow(loaded, root, held)
+            )
+
+    def _flow(self, loaded: LoadedRecipe, root: StoreRoot, held: ExitStack) -> ShardFlow:
+        store = held.enter_context(DiskStore(root, mode="w"))
+        index = held.enter_context(open_index(root, mode="w"))
+        # Times of entries tell what was made in this run: they are touched at the end alone.
+        maker = PassMaker(loaded, self.options, shares=self.shares, touch=leave_alone)
+        flow = ShardFlow(maker.make(store, index, held), store, self.since_ns)
+        held.callback(flow.touch_all)
+        return flow
+
+    def _bucket_flow(self, loaded: LoadedRecipe, held: ExitStack) -> BucketFlow:
+        if self.bucket is None:
+            raise TypeError("a worker without a store")
+        uploaded: list[RemoteEntry] = []
+        outlet = self.bucket.outlet(loaded, uploaded.append, Unrecorded())
+        place, writer = held.enter_context(outlet)
+        return BucketFlow(PassMaker(loaded, self.options).made(place, held), writer, uploaded)
+
+    def _check_extra(self) -> None:
+        if self.bucket:
+            try:
+                open_remote(self.bucket.url)
+            except ModelError as error:
+                raise on_this_node(error) from error
 
     def _root(self) -> StoreRoot:
         try:
@@ -134,146 +156,18 @@ class ShardWork:
         """See `StationWork`."""
         return value.locator
 
-    def name_of(self, result: Outcome) -> Hashable:
+    def name_of(self, result: Told) -> Hashable:
         """See `StationWork`."""
-        return result.item.locator
+        return result.outcome.item.locator
 
-    def again(self, result: Outcome) -> Outcome:
+    def again(self, result: Told) -> Told:
         """With a notice; what a worker made in this run and could not tell of is stored."""
-        status = Status.STORED if result.status is Status.COPY else result.status
-        return result._replace(status=status, notices=(*result.notices, _AGAIN))
+        found = result.outcome
+        status = Status.STORED if found.status is Status.COPY else found.status
+        notices = (*found.notices, _AGAIN)
+        return result._replace(outcome=found._replace(status=status, notices=notices))
 
-    def lost(self, value: WarmItem, loss: Loss, noted: object) -> Outcome:
+    def lost(self, value: WarmItem, loss: Loss, noted: object) -> Told:
         """See `StationWork`. Something else may have ended the workers: it is not remembered."""
         failure = Failure("encode", loss.kind, loss.reason, _LOST_HINT, transient=True)
-        return Outcome(value, Status.FAILED, failure=failure)
-
-
-def _leave(_key: str) -> None:
-    """Touch nothing."""
-
-
-@dataclass(slots=True)
-class ShardFlow:
-    """A pass on a worker: one thread, but for `stop`."""
-
-    warm: WarmPass
-    store: DiskStore
-    since_ns: int
-    _met: list[str] = field(default_factory=list)
-
-    def run(self, values: Iterable[WarmItem]) -> Iterator[Outcome]:
-        """The Outcome of each item; what another worker made in this run is a copy of that.
-
-        Raises:
-            VcacheError: what ended the pass early.
-        """
-        for outcome in self.warm.run(values):
-            yield self._told(outcome) if outcome.status is Status.PRESENT else outcome
-        if self.warm.error:
-            raise self.warm.error
-        self.touch_all()
-
-    def _told(self, outcome: Outcome) -> Outcome:
-        facts = [self.store.stat(key) for key in outcome.entry_keys]
-        self._met += outcome.entry_keys
-        if any(each is not None and each.st_mtime_ns >= self.since_ns for each in facts):
-            return outcome._replace(status=Status.COPY)
-        return outcome
-
-    def touch_all(self) -> None:
-        """Mark what was found as used."""
-        keys, self._met = self._met, []
-        for key in keys:
-            self.store.touch(key)
-
-    def stop(self) -> None:
-        """See `Flow`."""
-        self.warm.stop()
-
-
-@dataclass(slots=True)
-class Firsts:
-    """Calls one Outcome of each key `stored`, and those after it copies."""
-
-    _stored: dict[tuple[str, ...], None] = field(default_factory=dict)
-
-    def settle(self, outcome: Outcome) -> Outcome:
-        """The Outcome as one run over all items would tell it."""
-        keys = outcome.entry_keys
-        if outcome.status is not Status.STORED or not keys:
-            return outcome
-        if keys in self._stored:
-            return outcome._replace(status=Status.COPY)
-        self._stored[keys] = None
-        if len(self._stored) > _MOST_KEYS:
-            del self._stored[next(iter(self._stored))]
-        return outcome
-
-
-class ClusterPass:
-    """A run over a corpus on the workers of a session; as `WarmPass`, seen from outside."""
-
-    def __init__(self, session: RaySession[WarmItem, Outcome], *, lanes: dict[str, int]) -> None:
-        self._session = session
-        self._firsts = Firsts()
-        self._stopping = False
-        self.lanes = lanes
-        """How many items at once are in each part of the run, on all workers together."""
-        self.discover_seconds = 0.0
-        """Time spent waiting for the walk."""
-        self.error: VcacheError | None = None
-        """What ended the run early."""
-
-    def stop(self) -> None:
-        """Take no further item; what is in flight is finished."""
-        self._stopping = True
-        self._session.stop()
-
-    def give_up(self, error: VcacheError) -> None:
-        """End the run early because of `error`; the first one counts."""
-        self.error = self.error or error
-        self.stop()
-
-    def batches(self, items: Iterable[WarmItem]) -> Iterator[tuple[Outcome]]:
-        """As `run`, each alone."""
-        return zip(self.run(items))
-
-    def run(self, items: Iterable[WarmItem]) -> Iterator[Outcome]:
-        """The Outcome of each item, as it is known."""
-        session, walk = self._session, iter(items)
-        while not self._stopping:
-            begun = time.perf_counter()
-            item = next(walk, None)
-            self.discover_seconds += time.perf_counter() - begun
-            if item is None:
-                break
-            session.submit(item)
-            yield from self._taken(wait=False)
-            while session.full and not self._stopping:
-                yield from self._taken(wait=True)
-        while session.pending:
-            yield from self._taken(wait=True)
-
-    def _taken(self, *, wait: bool) -> Iterator[Outcome]:
-        for outcome in self._session.take(wait=wait):
-            yield self._firsts.settle(outcome)
-        if self._session.error and not self.error:
-            self.give_up(self._session.error)
-
-
-@contextmanager
-def open_cluster(work: ShardWork) -> Iterator[ClusterPass]:
-    """The pass on the cluster that the options of `work` name.
-
-    Raises:
-        UsageError: resources that make no sense.
-        ModelError: see `RayEngine.session`.
-    """
-    options, wanted = work.options, work.options.encoder_resources
-    resources = None if wanted is None else parse_resources(wanted)
-    with RayEngine(options.ray_address, resources).session(work) as session:
-        cpus = sum(options.workers or seat.cpus for seat in session.seats)
-        encoders = sum(1 if seat.gpus else seat.cpus for seat in session.seats)
-        writers = WRITER_THREADS * len(session.seats)
-        yield ClusterPass(session, lanes={"prepare": cpus, "encode": encoders, "write": writers})
+        return Told(Outcome(value, Status.FAILED, failure=failure))

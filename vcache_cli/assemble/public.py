@@ -68,7 +68,7 @@ def warm(
     Args:
         sources: files, folders, globs, archives, tables, request logs (which name no files
             outside of their folder), ``@lists``; a single one may stand alone.
-        store: a folder, made where there is none.
+        store: a folder, made where there is none; or the URL of a store in a bucket.
         model: a model folder, or a name in the local Hugging Face cache.
         options: the defaults where None.
 
@@ -77,7 +77,7 @@ def warm(
     """
     chosen = options or WarmOptions()
     with open_warm(
-        _opened(sources, chosen), store=Path(store), model=str(model), options=chosen
+        _opened(sources, chosen), store=os.fspath(store), model=str(model), options=chosen
     ) as run:
         yield from run
 

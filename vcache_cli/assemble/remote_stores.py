@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vcache_cli.store.archive_parts import ArchivedFile
     from vcache_cli.store.intake import Intake, IntakeResult
 
-__all__ = ["RemoteView", "open_remote_store", "pull_entries"]
+__all__ = ["RemoteView", "check_places", "open_remote_store", "pull_entries"]
 
 _ENDS_IT = frozenset({"permission", "no_credentials"})
 
@@ -49,7 +49,7 @@ class RemoteView:
         Raises:
             UsageError: there is none.
         """
-        return frozenset(by_key(self.layout, self.catalogue.run(run).entries))
+        return frozenset(by_key(self.layout, self.catalogue.run(run)))
 
 
 def open_remote_store(url: str) -> RemoteView:
@@ -68,7 +68,7 @@ def open_remote_store(url: str) -> RemoteView:
     if origin is None:
         raise NotAStoreError(f"{remote.place.url} is no store: it was removed meanwhile")
     layout = load_target(origin.target).layout
-    _check(catalogue, layout)
+    check_places(catalogue, layout)
     return RemoteView(remote, catalogue, origin, layout, by_key(layout, catalogue.entries.values()))
 
 
@@ -135,8 +135,12 @@ def _take(remote: RemoteStore, intake: Intake, result: IntakeResult, fetched: Fe
     intake.put(key, file, fetched.data, intake.standing(key, file))
 
 
-def _check(catalogue: Catalogue, layout: Layout) -> None:
-    """The rules of a manifest that only a layout can tell."""
+def check_places(catalogue: Catalogue, layout: Layout) -> None:
+    """The rules of a manifest that only a layout can tell.
+
+    Raises:
+        RefusedError: an entry lies at no place of one, or is larger than any.
+    """
     most_bytes = layout.limits.max_file_bytes
     for path, entry in catalogue.entries.items():
         key = layout.key_of(path)

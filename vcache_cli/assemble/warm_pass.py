@@ -1,4 +1,4 @@
-"""The pass of a warm over an open store: the same here and on a worker of a cluster."""
+"""The pass of a warm: the same here and on a worker of a cluster, to a folder and to a bucket."""
 
 from __future__ import annotations
 
@@ -28,10 +28,28 @@ if TYPE_CHECKING:
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.assemble.recipes import LoadedRecipe
     from vcache_cli.entry import Entry
+    from vcache_cli.pipeline import Ledger
 
-__all__ = ["WRITER_THREADS", "PassMaker"]
+__all__ = ["WRITER_THREADS", "Outlet", "PassMaker", "leave_alone"]
 
 WRITER_THREADS: Final = 4
+
+
+def leave_alone(_key: str) -> None:
+    """Touch nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """Where the entries of a pass go, and what is there."""
+
+    present: Callable[[str], bool]
+    """Asked by workers; picklable."""
+    found: Callable[[str], bool]
+    """Asked in this process; marks what it finds as used. See `make_triage`."""
+    touch: Callable[[str], None]
+    submit: Callable[[Entry], Future[int]]
+    ledger: Ledger
 
 
 @dataclass(slots=True)
@@ -55,27 +73,34 @@ class PassMaker:
         Raises:
             RefusedError: see `open_budget`.
         """
-        loaded, root, options = self.loaded, store.root, self.options
-        present, touch = where_current(loaded, Presence(root)), self.touch or store.touch
+        root, touch = store.root, self.touch or store.touch
+        outlet = Outlet(
+            present=where_current(self.loaded, Presence(root)),
+            found=Use(root, touch, uses=index),
+            touch=touch,
+            submit=self._submitter(store, held),
+            ledger=index,
+        )
+        return self.made(outlet, held)
+
+    def made(self, outlet: Outlet, held: ExitStack) -> WarmPass:
+        """The pass with another place for its entries; `held` ends its workers."""
+        loaded, options = self.loaded, self.options
         encode = EncodeBatch(
             recipe=loaded.recipe,
             target=loaded.target,
             encoder=loaded.encoder,
             provenance=_provenance(loaded),
-            submit=self._submitter(store, held),
+            submit=outlet.submit,
         )
+        triage = make_triage(loaded, outlet.ledger, outlet.found, retry_errors=options.retry_errors)
         return WarmPass(
             WarmParts(
-                triage=make_triage(
-                    loaded,
-                    index,
-                    Use(root, touch, uses=index),
-                    retry_errors=options.retry_errors,
-                ),
-                prepare=make_prepare(loaded, options, present),
+                triage=triage,
+                prepare=make_prepare(loaded, options, outlet.present),
                 encode=encode,
-                ledger=index,
-                touch=touch,
+                ledger=outlet.ledger,
+                touch=outlet.touch,
                 workers=held.enter_context(KeptEngine(make_workers(loaded, options))),
                 encoders=held.enter_context(
                     KeptEngine(ThreadEngine(concurrency_of(loaded), ahead=1))

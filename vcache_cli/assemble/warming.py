@@ -8,17 +8,22 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vcache_cli.assemble.cluster import ClusterPass, ShardWork, check_engine, open_cluster
+from vcache_cli.assemble.bucket_run import BucketRun
+from vcache_cli.assemble.bucket_store import BucketStore, open_bucket_store, refuse_limits
+from vcache_cli.assemble.cluster import ShardWork, check_engine
+from vcache_cli.assemble.cluster_pass import ClusterPass, open_cluster
 from vcache_cli.assemble.passes import worker_count
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.space import PruningWriter, refuse_pruning
 from vcache_cli.assemble.stores import create_root
 from vcache_cli.assemble.targets import store_options
 from vcache_cli.assemble.warm_pass import WRITER_THREADS, PassMaker
+from vcache_cli.buckets import is_url
 from vcache_cli.errors import NothingToDoError, VcacheError
 from vcache_cli.outcome import Status
 from vcache_cli.pipeline import MOST_AHEAD, ErrorPolicy, WarmPass, WarmTotals
 from vcache_cli.protocols import Bounded, Trickling
+from vcache_cli.remote import UPLOADS
 from vcache_cli.store import DiskStore, StoreRoot
 from vcache_cli.store.index import Index, open_index
 from vcache_cli.store.recipes import keep_recipe
@@ -50,8 +55,14 @@ class WarmSummary:
         return self.fields
 
 
-def open_warm(source: Source, *, store: Path, model: str, options: WarmOptions) -> WarmRun:
+def open_warm(source: Source, *, store: Path | str, model: str, options: WarmOptions) -> WarmRun:
     """Load what the run needs and open the store for writing; a context manager.
+
+    Args:
+        source: the corpus.
+        store: a folder, or the URL of a store in a bucket.
+        model: a model folder, or a name in the local Hugging Face cache.
+        options: the caller's choices.
 
     Raises:
         UsageError: an option that makes no sense.
@@ -62,10 +73,16 @@ def open_warm(source: Source, *, store: Path, model: str, options: WarmOptions) 
     ErrorPolicy.parse(options.on_error, options.max_errors)  # refused before anything is loaded
     refuse_pruning(options)
     check_engine(options)
+    url = str(store) if is_url(str(store)) else None
+    if url:
+        refuse_limits(options)
     loaded = load_recipe(model, options)
-    common = store_options(loaded.target, loaded.recipe)
-    root = create_root(store, target=options.target, options=common)
-    return WarmRun(source, model=model, loaded=loaded, root=root, options=options)
+    if url:
+        place: StoreRoot | BucketStore = open_bucket_store(url, loaded, options)
+    else:
+        common = store_options(loaded.target, loaded.recipe)
+        place = create_root(store, target=options.target, options=common)
+    return WarmRun(source, model=model, loaded=loaded, place=place, options=options)
 
 
 class WarmRun:
@@ -75,7 +92,7 @@ class WarmRun:
         source: the corpus.
         model: as it was named.
         loaded: the recipe and what carries it out.
-        root: the store.
+        place: the store.
         options: the caller's choices.
     """
 
@@ -85,13 +102,14 @@ class WarmRun:
         *,
         model: str,
         loaded: LoadedRecipe,
-        root: StoreRoot,
+        place: StoreRoot | BucketStore,
         options: WarmOptions,
     ) -> None:
         self._source = source
         self._model = model
         self._loaded = loaded
-        self._root = root
+        self._bucket = place if isinstance(place, BucketStore) else None
+        self._root = place.state if isinstance(place, BucketStore) else place
         self._options = options
         self._policy = ErrorPolicy.parse(options.on_error, options.max_errors)
         self._held = ExitStack()
@@ -100,6 +118,7 @@ class WarmRun:
         self._stopped = False
         self._complete = False
         self._pruner: PruningWriter | None = None
+        self._bucket_run: BucketRun | None = None
 
     def __enter__(self) -> Self:
         """Take the store's write lock, open the index and the run's file."""
@@ -108,6 +127,9 @@ class WarmRun:
             index = held.enter_context(open_index(self._root, mode="w"))
             keep_recipe(self._root, self._loaded.recipe.as_json())
             self._log = held.enter_context(RunLog(self._root))
+            if self._bucket:
+                self._bucket_run = BucketRun(self._bucket, self._loaded, self._log.run_id)
+                held.callback(self._bucket_run.close)  # once the writers have ended
             self._pass = self._make_pass(store, index, held)
             self._held = held.pop_all()
         return self
@@ -140,8 +162,13 @@ class WarmRun:
             self._log.append(*outcomes)
             yield outcomes
             self._check_policy()
-        if self._pass.error:
-            raise self._pass.error
+            if self._bucket_run and (failed := self._bucket_run.see(outcomes)):
+                self._pass.give_up(failed)
+        error = self._pass.error
+        if self._bucket_run:
+            error = self._bucket_run.ended(error)
+        if error:
+            raise error
         if 0 < self._totals.skipped == self._totals.done and not self._stopped:
             raise NothingToDoError(
                 f"none of {self._totals.done} files found is a picture",
@@ -159,7 +186,8 @@ class WarmRun:
         """How many items at once are in each part of the run: prepare, encode, write."""
         if isinstance(self._pass, ClusterPass):
             return self._pass.lanes
-        lanes = {"prepare": worker_count(self._options), "write": WRITER_THREADS}
+        writers = UPLOADS if self._bucket else WRITER_THREADS
+        lanes = {"prepare": worker_count(self._options), "write": writers}
         encoder = self._loaded.encoder
         return {**lanes, "encode": encoder.concurrency} if encoder else lanes
 
@@ -189,6 +217,8 @@ class WarmRun:
             }
         target, stored = self._loaded.target, self._totals.statuses[Status.STORED]
         note = target.note if stored and isinstance(target, Bounded) else ""
+        if stored and self._bucket_run:
+            note = self._bucket_run.note
         return WarmSummary(fields, note)
 
     def _check_policy(self) -> None:
@@ -200,10 +230,15 @@ class WarmRun:
             self._pass.give_up(error)
 
     def _make_pass(self, store: DiskStore, index: Index, held: ExitStack) -> WarmPass | ClusterPass:
+        bucket = self._bucket_run
         if self._options.engine == "ray":
-            return held.enter_context(open_cluster(self._work()))
+            work = self._work()
+            opened = bucket.cluster(work, index) if bucket else open_cluster(work)
+            return held.enter_context(opened)
         ahead = 1 if _trickles(self._source) else MOST_AHEAD
         maker = PassMaker(self._loaded, self._options, most_ahead=ahead)
+        if bucket:
+            return maker.made(held.enter_context(bucket.outlet(index)), held)
         made = maker.make(store, index, held)
         self._pruner = maker.pruner
         return made
@@ -217,6 +252,7 @@ class WarmRun:
             recipe=self._loaded.recipe,
             folder=os.getcwd(),
             since_ns=os.stat(self._log.path).st_mtime_ns,
+            bucket=self._bucket.share if self._bucket else None,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.buckets import is_url
 from vcache_cli.items import display_path
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def next_steps(
     if code == _SOME_FAILED and again:
         retry = [] if "--retry-errors" in words else ["--retry-errors"]
         yield f"{_line([words[0], *retry, *words[1:]])}  # once they are mended"
-    if code == _SOME_FAILED:
+    if code == _SOME_FAILED and not is_url(document["store"]):
         where = ["report", "--store", document["store"], "--out", "report.html"]
         yield f"{_line(where)}  # what failed, and why"
     if note:

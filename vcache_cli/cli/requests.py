@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli.buckets import is_url
 from vcache_cli.cli.corpus import Corpus, corpus
 from vcache_cli.cli.options import parsed, settings_for
 from vcache_cli.errors import UsageError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from vcache_cli.config import Settings
     from vcache_cli.media import LogRules
 
-__all__ = ["Request", "request"]
+__all__ = ["Request", "bucket_request", "request"]
 
 _SETTINGS = (
     *("store", "model", "target", "stage", "profile", "backend", "dtype", "compute_dtype"),
@@ -37,6 +38,45 @@ class Request:
     model: str
     store: Path
     options: WarmOptions
+    url: str | None = None
+    """Of the store, where it is in a bucket; `store` then says nothing."""
+
+    @property
+    def place(self) -> Path | str:
+        """Where the entries go."""
+        return self.url or self.store
+
+
+def bucket_request(given: Mapping[str, Any], *, dry_run: bool) -> Request | None:
+    """The request of a warm into a bucket; None where the store is a folder.
+
+    Limits that settings files have are of folders, and left out.
+
+    Raises:
+        UsageError: see `request`; a limit that a bucket does not have, or a look ahead.
+        RefusedError: see `request`.
+    """
+    from vcache_cli.assemble.bucket_store import refuse_limits
+    from vcache_cli.buckets import is_url, parse_place
+
+    url = given.get("store")
+    if url is None or not is_url(url):
+        return None
+    place = parse_place(url)
+    if dry_run:
+        raise UsageError(
+            "`--dry-run` asks a folder, not a bucket",
+            hint="leave --store away for what it would cost with nothing there",
+        )
+    wanted = request({**given, "store": None})
+    options = replace(
+        wanted.options,
+        max_size_bytes=wanted.options.max_size_bytes if given.get("max_size") else None,
+        min_free_bytes=wanted.options.min_free_bytes if given.get("min_free") else None,
+        on_full=wanted.options.on_full if given.get("on_full") else "stop",
+    )
+    refuse_limits(options)
+    return replace(wanted, options=options, url=place.url)
 
 
 def request(given: Mapping[str, Any]) -> Request:
@@ -75,7 +115,7 @@ def _log_rules(settings: Settings, given: Mapping[str, Any]) -> LogRules:
     from vcache_cli.media import LogRules
 
     root = given.get("media_root")
-    if root is not None and not os.path.isdir(root):
+    if root is not None and not (is_url(root) or os.path.isdir(root)):
         raise UsageError(f"`--media-root`: no folder `{display_path(root)}`")
     return LogRules(
         groups="also" if takes_groups(settings.target) else "no",

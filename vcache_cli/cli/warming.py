@@ -74,7 +74,7 @@ def run_warm(
         open_events(events) as log,
         open_manifest(manifest) as keys,
         open_warm(
-            wanted.corpus, store=wanted.store, model=wanted.model, options=wanted.options
+            wanted.corpus, store=wanted.place, model=wanted.model, options=wanted.options
         ) as run,
     ):
         total = count_ahead(wanted.corpus, walk=is_live(output))
@@ -90,7 +90,7 @@ def run_warm(
     fields = summary.as_json()
     for reason, number in watcher.videos.items():
         output.say(f"{count(number, 'video')} skipped: {reason}")
-    document = envelope("warm", fields, store=wanted.store)
+    document = envelope("warm", fields, store=wanted.place)
     problem = _worst(explain(error) if error else None, _failed(fields))
     code = problem.code if problem else 0
     return Ended(document, problem, tuple(next_steps(document, code, WORDS.get(), summary.note)))

@@ -12,7 +12,7 @@ from vcache_cli.remote.manifest import MAX_MANIFEST_BYTES, Manifest, manifest_of
 from vcache_cli.remote.names import MANIFESTS, OBJECTS, ManifestName, object_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from vcache_cli.buckets import Bucket, Found
     from vcache_cli.remote.entries import RemoteEntry
@@ -47,17 +47,35 @@ class Catalogue:
         """What kind of store it is; None where nothing was pushed."""
         return self.manifests[-1].origin if self.manifests else None
 
-    def run(self, run: str) -> Manifest:
-        """The manifest of a push, of a warm run that was pushed, or of ``last``.
+    def run(self, run: str) -> tuple[RemoteEntry, ...]:
+        """Entries of a push, of a warm run that was pushed or wrote there, or of ``last``.
 
         Raises:
             UsageError: there is none.
         """
-        named = [each for each in self.manifests if run in {each.name.run, each.warm_run, "last"}]
+        named = [each for each in self.manifests if run in {each.name.run, "last"}][-1:]
+        warm_run = named[0].warm_run if named and run == "last" else run
+        if warm_run:
+            named = [each for each in self.manifests if each.warm_run == warm_run] or named
         if not named:
             latest = ", ".join(each.name.run for each in self.manifests[-3:])
             raise UsageError(f"no run `{run}` was pushed there; the latest: {latest or 'none'}")
-        return named[-1]
+        return tuple({e.file.path: e for each in named for e in each.entries}.values())
+
+    def has_run(self, contents: Mapping[str, str]) -> bool:
+        """True where one push, or all manifests of one warm run, have just these `contents`.
+
+        Args:
+            contents: digests by path.
+        """
+        groups: dict[str, list[Manifest]] = {}
+        for each in self.manifests:
+            groups.setdefault(each.warm_run or each.name.run, []).append(each)
+        return any(
+            sum(len(each.entries) for each in same) >= len(contents)
+            and {path: sha for each in same for path, sha in each.contents.items()} == contents
+            for same in groups.values()
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.errors import RefusedError
-from vcache_cli.quantity import format_time
+from vcache_cli.quantity import format_time, parse_time
 from vcache_cli.store.archive_parts import ArchivedFile, file_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vcache_cli.entry import Entry
     from vcache_cli.store.rows import EntryRow
 
 __all__ = ["RemoteEntry"]
@@ -52,6 +53,20 @@ class RemoteEntry:
             num_tokens=row.num_tokens,
             source_sha256=row.source_sha256,
             created_seconds=row.created_seconds,
+        )
+
+    @classmethod
+    def made(cls, file: ArchivedFile, entry: Entry) -> RemoteEntry:
+        """Of an entry that was just made, and whose file that is."""
+        known = entry.provenance
+        return cls(
+            file,
+            stage=entry.stage.value,
+            kind=known.kind.value if known.kind else None,
+            model=_short(known.model),
+            num_tokens=known.num_tokens,
+            source_sha256=known.source_sha256,
+            created_seconds=None if known.created is None else int(parse_time(known.created)),
         )
 
     @property

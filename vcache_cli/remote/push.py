@@ -14,6 +14,7 @@ from vcache_cli.remote.manifest import Manifest
 from vcache_cli.remote.names import TAG_NAME, ManifestName, object_name
 from vcache_cli.store.archive_parts import Origin
 from vcache_cli.store.export import StoreFiles
+from vcache_cli.store.meta import differences
 from vcache_cli.store.remarks import Remarks
 
 if TYPE_CHECKING:
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
     from vcache_cli.store.meta import StoreRoot
     from vcache_cli.store.rows import EntryRow
 
-__all__ = ["Chosen", "PushResult", "push_store"]
+__all__ = ["ENDS_IT", "TAG", "Chosen", "PushResult", "check_same", "push_store"]
 
 _MOST_HELD_BYTES: Final = 256 * 1024**2
-_TAG: Final = (
+TAG: Final = (
     b"Signature: 8a477f597d28d172789f06886806bc55\n"
     b"# A store of vision cache entries, pushed by vcache. See `vcache stats URL`.\n"
 )
-_ENDS_IT: Final = frozenset({"permission", "no_credentials", "not_found", "store_full"})
+ENDS_IT: Final = frozenset({"permission", "no_credentials", "not_found", "store_full"})
+"""Kinds of failures that all objects after the first would meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def push_store(
     started = time.monotonic()
     result = PushResult(root.meta.target)
     before = remote.catalogue(must_exist=False)
-    _check_same(root, before.origin, remote)
+    check_same(Origin(root.meta.target, root.meta.target_options), before.origin, remote)
     with ThreadPoolExecutor(jobs, thread_name_prefix="vcache-push") as pool:
         push = _Push(remote, before, result, pool)
         try:
@@ -164,7 +166,7 @@ class _Push:
         else:
             name = ManifestName.new()
             manifest = Manifest(name, origin, tuple(self._entries), warm_run)
-            self._write(TAG_NAME, _TAG)
+            self._write(TAG_NAME, TAG)
             self._write(name.name, manifest.encoded())
             self._result.run = name.run
             self._look_again()
@@ -206,7 +208,7 @@ class _Push:
             done.result()
         except ReadError as error:
             self._result.remarks.fail(key, "io_error", f"not written: {error.message}")
-            if error.item_kind in _ENDS_IT and self._result.error is None:
+            if error.item_kind in ENDS_IT and self._result.error is None:
                 self._result.error = self._remote.failed(error)
             return
         self._result.counts["pushed"] += 1
@@ -230,16 +232,24 @@ class _Push:
             raise self._remote.failed(error) from error
 
 
-def _check_same(root: StoreRoot, origin: Origin | None, remote: RemoteStore) -> None:
-    if origin is None:
+def check_same(mine: Origin, theirs: Origin | None, remote: RemoteStore) -> None:
+    """Keep entries of another kind away from `remote`.
+
+    Args:
+        mine: of what is to be written.
+        theirs: what is there; None: nothing.
+        remote: the place.
+
+    Raises:
+        RefusedError: they differ.
+    """
+    if theirs is None:
         return
-    mine = root.meta
-    if mine.target != origin.target:
+    hint = "name another place"
+    if mine.target != theirs.target:
         raise RefusedError(
-            f"{remote.place.url} is a store of target `{origin.target}`, not `{mine.target}`",
-            hint="push to another place",
+            f"{remote.place.url} is a store of target `{theirs.target}`, not `{mine.target}`",
+            hint=hint,
         )
-    if found := mine.differences(origin.target_options):
-        raise RefusedError(
-            f"{remote.place.url} is a store of other options: {found}", hint="push to another place"
-        )
+    if found := differences(mine.target_options, theirs.target_options):
+        raise RefusedError(f"{remote.place.url} is a store of other options: {found}", hint=hint)

@@ -18,6 +18,7 @@ __all__ = [
     "Modes",
     "StoreMeta",
     "StoreRoot",
+    "differences",
     "read_meta",
     "read_small",
     "vcache_dir",
@@ -60,12 +61,7 @@ class StoreMeta:
 
     def differences(self, options: Mapping[str, Any]) -> str:
         """What of the target's options is other in `options`; empty: nothing."""
-        mine = self.target_options
-        return "; ".join(
-            f"{name} {mine.get(name)!r:.80}, not {options.get(name)!r:.80}"
-            for name in sorted(mine.keys() | options.keys())
-            if mine.get(name) != options.get(name)
-        )
+        return differences(self.target_options, options)
 
     def as_json(self) -> dict[str, Any]:
         """The document of `store.json`."""
@@ -85,6 +81,15 @@ class StoreRoot:
     path: Path
     layout: Layout
     meta: StoreMeta
+
+
+def differences(mine: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """What of a target's options `mine` is other in `options`; empty: nothing."""
+    return "; ".join(
+        f"{name} {mine.get(name)!r:.80}, not {options.get(name)!r:.80}"
+        for name in sorted(mine.keys() | options.keys())
+        if mine.get(name) != options.get(name)
+    )
 
 
 def vcache_dir(path: str | os.PathLike[str]) -> Path:

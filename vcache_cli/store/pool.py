@@ -14,11 +14,11 @@ from vcache_cli.entry import Entry
 from vcache_cli.store.budget import Budget
 from vcache_cli.store.writer import Packed, Publisher
 
-__all__ = ["EntryWriter"]
+__all__ = ["EntryWriter", "Gate"]
 
 
-class _Gate:
-    """Lets entries in while they are few and small enough."""
+class Gate:
+    """Lets entries in while they are few and small enough. Any thread."""
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
         self._free = threading.Condition()
@@ -26,12 +26,14 @@ class _Gate:
         self._entries = self._bytes = 0
 
     def enter(self, size_bytes: int) -> None:
+        """Wait until there is room for an entry of that size."""
         with self._free:
             self._free.wait_for(lambda: self._fits(size_bytes))
             self._entries += 1
             self._bytes += size_bytes
 
     def leave(self, size_bytes: int) -> None:
+        """Give its room back."""
         with self._free:
             self._entries -= 1
             self._bytes -= size_bytes
@@ -98,7 +100,7 @@ class EntryWriter:
     ) -> None:
         self._publisher = publisher
         self._budget = budget
-        self._gate = _Gate(max_queued, max_queued_bytes)
+        self._gate = Gate(max_queued, max_queued_bytes)
         self._group = _GroupSync(publisher)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="vcache-writer")
 

@@ -11,7 +11,7 @@ from vcache_cli.cli import options as opt
 from vcache_cli.cli import target_options as target_opt
 from vcache_cli.cli.documents import envelope
 from vcache_cli.cli.output import Output
-from vcache_cli.cli.requests import Request, request
+from vcache_cli.cli.requests import Request, bucket_request, request
 from vcache_cli.cli.views import plan_view, warm_view
 from vcache_cli.cli.warming import run_warm
 
@@ -74,12 +74,13 @@ def warm(
     """Fill the store before the first user arrives.
 
     Decodes and encodes pictures, and stores the results under the keys that the server looks up.
-    Run it again at any time: what is in the store is not done twice.
+    Run it again at any time: what is in the store is not done twice. The store may also be the
+    URL of a bucket.
     """
     asked: Mapping[str, Any] = locals()
     machines = cluster_opt.nodes_asked(nodes, dry_run=dry_run)
     output = Output(as_json, quiet or events == "-", verbose)
-    wanted = request(asked)
+    wanted = bucket_request(asked, dry_run=dry_run) or request(asked)
     if dry_run:
         return _plan(wanted, output, machines)
     ended = run_warm(wanted, output, events=events, manifest=manifest)

@@ -1,0 +1,136 @@
+"""A store in a bucket that a warm fills: what is there, and what is kept of it on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vcache_cli.assemble.bucket_share import BucketShare
+from vcache_cli.assemble.passes import make_triage
+from vcache_cli.assemble.remote_stores import check_places
+from vcache_cli.assemble.stores import create_root
+from vcache_cli.assemble.targets import store_options
+from vcache_cli.config import memo_folder
+from vcache_cli.digest import digest_json
+from vcache_cli.errors import UsageError
+from vcache_cli.pipeline import MOST_AHEAD
+from vcache_cli.pipeline.ledger import Notebook
+from vcache_cli.pipeline.lookahead import Lookahead
+from vcache_cli.remote import Holdings, Record, open_remote
+from vcache_cli.remote.push import check_same
+from vcache_cli.store.archive_parts import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from vcache_cli.assemble.options import WarmOptions
+    from vcache_cli.assemble.recipes import LoadedRecipe
+    from vcache_cli.items import WarmItem
+    from vcache_cli.outcome import Outcome
+    from vcache_cli.pipeline import Ledger
+    from vcache_cli.protocols import Layout
+    from vcache_cli.remote import Catalogue, RemoteStore
+    from vcache_cli.store import StoreRoot
+
+__all__ = ["BucketDesk", "BucketStore", "open_bucket_store", "refuse_limits"]
+
+
+def refuse_limits(options: WarmOptions) -> None:
+    """Refuse what a bucket does not have.
+
+    Raises:
+        UsageError: a limit of its size, or of the disk's free space.
+    """
+    asked = {
+        "--max-size": options.max_size_bytes is not None,
+        "--min-free": options.min_free_bytes is not None,
+        "--on-full prune": options.on_full == "prune",
+    }
+    for name, is_set in asked.items():
+        if is_set:
+            raise UsageError(
+                f"`{name}`: a bucket has no such limit",
+                hint="leave it away; `vcache prune URL` makes room there",
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BucketStore:
+    """A store in a bucket that a run fills."""
+
+    remote: RemoteStore
+    origin: Origin
+    catalogue: Catalogue
+    share: BucketShare
+    state: StoreRoot
+    """A folder of this machine with the memos and the files of runs, and no entry. Disposable."""
+    layout: Layout
+
+    def record(self, warm_run: str) -> Record:
+        """What takes down the entries of a run."""
+        return Record(self.remote, self.origin, self.catalogue, warm_run=warm_run)
+
+
+def open_bucket_store(url: str, loaded: LoadedRecipe, options: WarmOptions) -> BucketStore:
+    """The store at `url`, as it is now; there need not be one yet.
+
+    Raises:
+        UsageError: a URL that cannot be used, or limits that a bucket does not have.
+        ModelError: the extra `remote` is not installed.
+        RefusedError: a store of another kind is there, or one that cannot be trusted.
+        AccessError, NotAStoreError, FormatTooNewError: the bucket cannot be read, or is missing.
+    """
+    refuse_limits(options)
+    remote, layout = open_remote(url), loaded.target.layout
+    common = store_options(loaded.target, loaded.recipe)
+    origin = Origin(loaded.target.name, common)
+    catalogue = remote.catalogue(must_exist=False)
+    check_same(origin, catalogue.origin, remote)
+    check_places(catalogue, layout)
+    there = remote.objects()
+    whole = (
+        each
+        for each in catalogue.entries.values()
+        if (found := there.get(each.file.sha256)) and found.size_bytes == each.file.size_bytes
+    )
+    share = BucketShare(remote.place.url, Holdings.of(whole))
+    folder = _state_folder(share.url, origin)
+    state = create_root(folder, target=options.target, options=common)
+    return BucketStore(remote, origin, catalogue, share, state, layout)
+
+
+def _state_folder(url: str, origin: Origin) -> Path:
+    """One for each store: a bucket that was emptied may become another target's."""
+    named = {"url": url, "target": origin.target, "options": dict(origin.target_options)}
+    return memo_folder() / "buckets" / digest_json(named)
+
+
+class BucketDesk:
+    """The driver's side of a run on other machines, which have no memos.
+
+    Args:
+        loaded: of the run.
+        ledger: the driver's memos.
+        share: what is there.
+        retry_errors: see `Triage`.
+    """
+
+    def __init__(
+        self, loaded: LoadedRecipe, ledger: Ledger, share: BucketShare, *, retry_errors: bool
+    ) -> None:
+        found = share.found(loaded.target.layout)
+        triage = make_triage(loaded, ledger, found, retry_errors=retry_errors)
+        by_digest = loaded.target.key_from == "digest"
+        self._notebook = Notebook(ledger, loaded.context, keys_by_digest=by_digest)
+        self._lookahead = Lookahead(triage, most=MOST_AHEAD)
+
+    def over(self, items: Iterable[WarmItem]) -> Iterator[WarmItem | Outcome]:
+        """Items in order; the Outcome of each whose files need not be opened."""
+        for chunk in self._lookahead.over(items):
+            for item, early in chunk:
+                yield early or item
+
+    def note(self, outcome: Outcome) -> None:
+        """Remember what a worker learnt."""
+        self._notebook.write(outcome)
