@@ -22,6 +22,7 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.e2e.forked import FORKS, channel_handle, shim
+from tests.patience import PATIENCE_SECONDS
 
 __all__ = ["INSTALL", "Caches", "GitlabJob", "Job", "StepFailedError"]
 
@@ -106,7 +107,7 @@ class Machine:
             capture_output=True,
             pass_fds=[channel_handle()] if FORKS else [],
             text=True,
-            timeout=50,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         if done.returncode:

@@ -6,15 +6,14 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import Vcache, conforming
-
-VCACHE = [sys.executable, "-m", "vcache_cli"]
+from tests.e2e.command import many, start
+from tests.e2e.held import Hold
+from tests.patience import PATIENCE_SECONDS, until
 
 
 @pytest.fixture
@@ -346,18 +345,17 @@ def test_settings_of_a_project_are_followed(
 def test_an_interrupted_run_keeps_what_is_finished(
     media: Path, tiny_siglip: Path, store: Path, tmp_path: Path, *, number: int, code: int
 ) -> None:
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    data = (media / "chart.png").read_bytes()
-    for part in range(3000):  # each its own content, so that each is work
-        (corpus / f"{part}.png").write_bytes(data + part.to_bytes(4, "big"))
-    args = [*VCACHE, "warm", str(corpus), "-m", str(tiny_siglip), "-s", str(store), "--json"]
-    with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        while not list(store.glob("??/*.safetensors")):
-            assert process.poll() is None
-            time.sleep(0.01)
+    corpus = many(tmp_path / "corpus", media / "chart.png", 100)
+    hold = Hold(tmp_path / "hold", 30)  # of each worker
+    env = hold.environment | {"VCACHE_ISOLATION": "process"}
+    args = ("warm", corpus, "-m", tiny_siglip, "-s", store, "--workers", "2", "--json")
+    with start(*args, env=env, stderr=subprocess.PIPE) as process:
+        until(lambda: list(store.glob("??/*.safetensors")) or process.poll() is not None)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
+        assert process.stderr
+        assert any(b"stopping: " in line for line in process.stderr)
+        hold.let_go()
+        out, _ = process.communicate(timeout=PATIENCE_SECONDS)
     document = conforming(out.decode())
     assert process.returncode == document["error"]["code"] == code
     assert document["interrupted"]

@@ -12,11 +12,11 @@ from typing import Any
 
 from tests.cli.running import conforming
 from tests.e2e.forked import FORKS, run_forked
+from tests.patience import PATIENCE_SECONDS
 
 __all__ = ["VCACHE", "Run", "aged", "entries", "keys", "many", "start", "vcache"]
 
 VCACHE = (sys.executable, "-m", "vcache_cli")
-TIMEOUT_SECONDS = 50
 HOUR_SECONDS = 3600
 AT_START = ("PYTHON", "LC_", "LANG", "OMP_", "OPENBLAS", "MKL", "VCACHE_BLAS", "VCACHE_ISOLATION")
 """Variables that an interpreter or a library reads when it starts."""
@@ -69,7 +69,7 @@ def vcache(
             input=stdin,
             env={**os.environ, **(env or {})},
             capture_output=True,
-            timeout=TIMEOUT_SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         code, out, err = done.returncode, done.stdout, done.stderr
@@ -80,11 +80,24 @@ def vcache(
     return run
 
 
-def start(*args: object) -> subprocess.Popen[bytes]:
-    """Start the command and leave it running, its stdout to be read."""
+def start(
+    *args: object,
+    env: Mapping[str, str] | None = None,
+    stdin: int | None = None,
+    stderr: int = subprocess.DEVNULL,
+) -> subprocess.Popen[bytes]:
+    """Start the command and leave it running, its stdout to be read.
+
+    Args:
+        args: words of the command line.
+        env: variables beside those of the test.
+        stdin, stderr: as `subprocess.Popen` takes them.
+    """
     words = [*VCACHE, *map(_word, args)]
-    variables = {"VCACHE_ISOLATION": "thread", **os.environ}
-    return subprocess.Popen(words, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    variables = {"VCACHE_ISOLATION": "thread", **os.environ, **(env or {})}
+    return subprocess.Popen(
+        words, env=variables, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr
+    )
 
 
 def _word(arg: object) -> str | bytes:

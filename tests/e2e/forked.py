@@ -25,6 +25,7 @@ from typing import Any, Final, NoReturn
 
 from PIL import Image
 
+from tests.patience import PATIENCE_SECONDS
 from vcache_cli import registry
 
 __all__ = ["FORKS", "Ended", "channel_handle", "run_forked", "shim"]
@@ -72,7 +73,7 @@ def run_forked(
     """Run one command line to its end.
 
     Raises:
-        subprocess.TimeoutExpired: after 50 s; it is killed.
+        subprocess.TimeoutExpired: it does not end; it is killed.
     """
     with ExitStack() as stack:
         given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
@@ -89,7 +90,7 @@ def run_forked(
         return code, out.read(), err.read()
 
 
-def _ask(request: Mapping[str, Any], streams: list[int], seconds: float = 50) -> int:
+def _ask(request: Mapping[str, Any], streams: list[int]) -> int:
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
@@ -97,13 +98,13 @@ def _ask(request: Mapping[str, Any], streams: list[int], seconds: float = 50) ->
             assert len(data) < _LARGEST_REQUEST
             _, channel = _parent()
             socket.send_fds(channel, [data], [*streams, theirs.fileno()])
-        ours.settimeout(seconds)
+        ours.settimeout(PATIENCE_SECONDS)
         pid = int.from_bytes(ours.recv(8), "big")
         try:
             code = ours.recv(8)
         except TimeoutError:
             os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(request["args"], seconds) from None
+            raise subprocess.TimeoutExpired(request["args"], PATIENCE_SECONDS) from None
     return int.from_bytes(code, "big", signed=True)
 
 

@@ -17,6 +17,7 @@ import pytest
 from tests.e2e.command import Run, aged, entries, many, vcache
 from tests.e2e.killers import WAYS, killer
 from tests.engines.test_processes import descendants, wait_gone
+from tests.patience import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).resolve().parents[2]
 HOOK = "import tests.e2e.killers as killers; killers.install()"
@@ -25,7 +26,7 @@ KINDS = {
     **dict.fromkeys(("loop", "spin"), "decoder_timeout"),
     "eat": "decoder_memory",
 }
-LIMITS = ("--item-timeout", "2s", "--item-memory", "256MiB", "--workers", "2")
+LIMITS = ("--item-timeout", "4s", "--item-memory", "96MiB", "--workers", "2")
 
 
 @pytest.fixture
@@ -116,14 +117,11 @@ def test_a_command_that_is_ended_leaves_no_process(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     ) as command:
-        deadline = time.monotonic() + 30
-        while len(entries(store)) < 8:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: len(entries(store)) >= 8)
         family = descendants(command.pid)
         assert family
         os.killpg(command.pid, number)
-        assert command.wait(30) in {-number, 128 + number}
+        assert command.wait(PATIENCE_SECONDS) in {-number, 128 + number}
     wait_gone(family)
     assert len(entries(store)) >= 8
     assert vcache("verify", store, "--json").code == 0

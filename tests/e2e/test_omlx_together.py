@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from tests.e2e.command import aged, start
 from tests.e2e.omlx_lookup import Engine
 from tests.e2e.test_omlx_warm import LEAST, MOST, tiny_model
+from tests.patience import PATIENCE_SECONDS
 
 COUNT = 60
 SHARD = re.compile("[0-9a-f]")
@@ -79,10 +80,10 @@ def test_no_part_of_a_file_is_seen(tmp_path: Path, model: Path, pictures: Path) 
             while len(published(store)) < least and killed.poll() is None:
                 time.sleep(0.005)
             killed.kill()
-            killed.communicate(timeout=30)
+            killed.communicate(timeout=PATIENCE_SECONDS)
         together = [start(*words) for _ in range(2)]
         for each in together:
-            each.communicate(timeout=50)
+            each.communicate(timeout=PATIENCE_SECONDS)
             assert each.returncode == 0
     assert odd == []
     assert len(published(store)) == COUNT

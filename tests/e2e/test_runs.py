@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import signal
-import time
+import subprocess
 from pathlib import Path
 
 from tests.cli.running import conforming
 from tests.e2e.command import entries, many, start, vcache
+from tests.e2e.held import Hold
+from tests.patience import PATIENCE_SECONDS, until
 
-COUNT = 600
+COUNT = 200
 
 
 def test_after_ctrl_c_the_next_run_goes_on(media: Path, tiny_siglip: Path, tmp_path: Path) -> None:
     corpus, store = many(tmp_path / "corpus", media / "thumbnail.bmp", COUNT), tmp_path / "store"
     args = ("warm", corpus, "-m", tiny_siglip, "-s", store, "--json")
-    with start(*args) as process:
-        while not entries(store) and process.poll() is None:
-            time.sleep(0.01)
+    hold = Hold(tmp_path / "hold", COUNT // 2)
+    with start(*args, env=hold.environment, stderr=subprocess.PIPE) as process:
+        until(lambda: entries(store) or process.poll() is not None)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        assert process.stderr
+        assert any(b"stopping: " in line for line in process.stderr)
+        hold.let_go()
+        out, _ = process.communicate(timeout=PATIENCE_SECONDS)
     document = conforming(out.decode())
     assert process.returncode == document["error"]["code"] == 130
     assert document["interrupted"]
@@ -46,7 +51,7 @@ def test_two_runs_over_one_store_lose_nothing(
     processes = [start(*command) for command in commands]
     for process in processes:
         with process:
-            out, _ = process.communicate(timeout=50)
+            out, _ = process.communicate(timeout=PATIENCE_SECONDS)
         document = conforming(out.decode())
         assert process.returncode == 0, document
         assert document["items"]["stored"] + document["items"]["present"] == 160
@@ -62,16 +67,15 @@ def test_two_runs_over_one_store_lose_nothing(
 def test_a_prune_beside_a_warm_takes_nothing_that_it_made(
     media: Path, tiny_siglip: Path, store: Path, tmp_path: Path
 ) -> None:
-    corpus = many(tmp_path / "corpus", media / "thumbnail.bmp", 400)
+    corpus = many(tmp_path / "corpus", media / "thumbnail.bmp", 100)
     args = (corpus, "-m", tiny_siglip, "-s", store)
-    with start("warm", *args, "--json") as process:
-        while not entries(store) and process.poll() is None:
-            time.sleep(0.01)
+    hold = Hold(tmp_path / "hold", 50)
+    with start("warm", *args, "--json", env=hold.environment) as process:
+        until(lambda: entries(store) or process.poll() is not None)
         pruned = vcache("prune", store, "--older-than", "0s", "--yes", "--json")
-        still_at_work = process.poll() is None
-        out, _ = process.communicate(timeout=50)
+        hold.let_go()
+        out, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, pruned.code) == (0, 0)
-    assert conforming(out.decode())["items"]["stored"] == 400
-    if still_at_work:  # else it was a prune of a store at rest
-        assert pruned.document["removed"] == 0
-        assert vcache("check", *args, "-q").code == 0
+    assert conforming(out.decode())["items"]["stored"] == 100
+    assert pruned.document["removed"] == 0
+    assert vcache("check", *args, "-q").code == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import VCACHE, aged, vcache
+from tests.patience import PATIENCE_SECONDS
 
 COUNT_OPENS = """
 import os, sys
@@ -58,7 +59,7 @@ def test_no_picture_is_opened_says_the_interpreter(
 
 def _opened_by_audit(corpus: Path, *args: object) -> int:
     words = [sys.executable, "-c", COUNT_OPENS, str(corpus), *map(str, args)]
-    done = subprocess.run(words, capture_output=True, timeout=60, check=True)
+    done = subprocess.run(words, capture_output=True, timeout=PATIENCE_SECONDS, check=True)
     return int(done.stderr.split()[-1])
 
 
@@ -83,7 +84,12 @@ def _strace_works() -> bool:
 def _opened_by_strace(corpus: Path, log: Path, *args: object) -> list[str]:
     calls = "trace=?open,openat,?openat2"
     strace = ["strace", "-f", "-y", "-qq", "-s", "4096", "-e", calls, "-o", str(log)]
-    subprocess.run([*strace, *VCACHE, *map(str, args)], capture_output=True, timeout=60, check=True)
+    subprocess.run(
+        [*strace, *VCACHE, *map(str, args)],
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
     found = []
     for line in log.read_text(errors="replace").splitlines():
         call = OPENED.search(line)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from samples.make_tiny_qwen import make_checkpoint
 from tests.e2e import omlx_store
 from tests.e2e.command import VCACHE, entries, many, start, vcache
+from tests.patience import PATIENCE_SECONDS, until
 from tests.targets import ec_files
 
 EPOCH = {"SOURCE_DATE_EPOCH": "1700000000"}
@@ -28,10 +30,17 @@ def contents(store: Path) -> dict[str, bytes]:
     }
 
 
+def holds(store: Path, least: int) -> bool:
+    return len(contents(store)) >= least
+
+
 def moved(store: Path, to: Path) -> dict[str, bytes]:
     """What `to` holds after an export without a file between."""
     sent = subprocess.run(
-        [*VCACHE, "export", "-", "--store", store], capture_output=True, check=True, timeout=50
+        [*VCACHE, "export", "-", "--store", store],
+        capture_output=True,
+        check=True,
+        timeout=PATIENCE_SECONDS,
     )
     done = vcache("import", "-", "--store", to, "--json", stdin=sent.stdout)
     assert done.code == 0, done.err
@@ -85,20 +94,20 @@ def test_kill_9_in_the_middle_and_run_again(media: Path, tiny_siglip: Path, tmp_
     pictures = many(tmp_path / "pictures", media / "thumbnail.bmp", 400)
     assert vcache("warm", pictures, "-m", tiny_siglip, "-s", store).code == 0
     assert vcache("export", archive, "-s", store).code == 0
-    wanted, kills = contents(store), 0
+    wanted, data = contents(store), archive.read_bytes()
     for least in (1, 40, 150):
-        process = start("import", archive, "--store", copy)
-        while process.poll() is None and len(contents(copy)) < least:
-            time.sleep(0.002)
-        kills += process.poll() is None
-        process.kill()
+        process = start("import", "-", "--store", copy, stdin=subprocess.PIPE)
+        assert process.stdin
+        process.stdin.write(data[: len(data) * (least + 100) // len(wanted)])
+        process.stdin.flush()
+        until(partial(holds, copy, least))
+        process.kill()  # it waits for the rest
         process.communicate()
         found = contents(copy)
-        assert all(wanted[path] == data for path, data in found.items())
+        assert all(wanted[path] == each for path, each in found.items())
     there = len(contents(copy))
     run = vcache("import", archive, "--store", copy, "--json")
     assert run.code == 0
-    assert kills > 0
     assert run.document["entries"]["present"] == there
     assert contents(copy) == wanted
 
@@ -106,7 +115,10 @@ def test_kill_9_in_the_middle_and_run_again(media: Path, tiny_siglip: Path, tmp_
 def test_an_interrupt_keeps_what_is_finished(warmed: Path, tmp_path: Path) -> None:
     """The sender stops in the middle; so does the user."""
     sent = subprocess.run(
-        [*VCACHE, "export", "-", "--store", warmed], capture_output=True, check=True, timeout=50
+        [*VCACHE, "export", "-", "--store", warmed],
+        capture_output=True,
+        check=True,
+        timeout=PATIENCE_SECONDS,
     )
     copy = tmp_path / "copy"
     process = subprocess.Popen(
@@ -118,10 +130,9 @@ def test_an_interrupt_keeps_what_is_finished(warmed: Path, tmp_path: Path) -> No
     assert process.stdin
     process.stdin.write(sent.stdout[: len(sent.stdout) // 2])
     process.stdin.flush()
-    while not contents(copy):
-        time.sleep(0.005)
+    until(lambda: contents(copy))
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     assert b"Traceback" not in err
     whole = contents(warmed)
@@ -152,7 +163,7 @@ def test_an_export_while_others_prune_and_warm_is_whole(
         assert all(known.get(path, data) == data for path, data in found.items())
         shutil.rmtree(target)
     for each in others:
-        each.communicate(timeout=50)
+        each.communicate(timeout=PATIENCE_SECONDS)
         assert each.returncode == 0
 
 

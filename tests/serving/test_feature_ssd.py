@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from tests.patience import PATIENCE_SECONDS
 from tests.serving.feature_case import MODEL, entries, features, held_back, image
 from tests.serving.omlx_files import file_of, rules_met, write_file
 from tests.serving.omlx_files import read_file as read_plainly
@@ -358,7 +359,7 @@ with VisionFeatureSSDCache({str(tmp_path)!r}, max_memory_entries=0) as cache:
     assert type(cache.get("a", "m")) is np.ndarray
 assert "mlx.core" not in sys.modules and "mlx" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.needs_mlx

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from tests.serving.feature_case import MODEL, entries, features, image, temps
 from tests.serving.feature_loop import IMAGES, LIMIT_ENTRIES
 from tests.serving.omlx_files import rules_met
@@ -47,7 +48,7 @@ def start(root: Path, seconds: float, seed: int, limit_bytes: int) -> subprocess
 
 def said(process: subprocess.Popen[str]) -> dict[str, int]:
     """What the process counted, once it has ended well and without a word of trouble."""
-    text, trouble = process.communicate(timeout=30)
+    text, trouble = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, trouble
     assert trouble == ""
     facts: dict[str, int] = json.loads(text.splitlines()[-1])
@@ -123,7 +124,7 @@ def test_a_killed_process_tears_nothing_and_loses_nothing_flushed(
         process = start(tmp_path, 30.0, 10 * seed + kill, NO_LIMIT)
         time.sleep(chance.uniform(0.1, 0.5))
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_SECONDS)
     facts = said(other)
     assert facts["wrong"] == facts["errors"] == 0
     check_all(tmp_path)
@@ -153,7 +154,7 @@ for number in range(50, 99999):
     assert process.stdout.readline() == "flushed\n"
     time.sleep(0.1)
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE_SECONDS)
     with VisionFeatureSSDCache(tmp_path) as cache:
         for number in range(50):
             np.testing.assert_array_equal(cache.get(image(number), MODEL), features(number))
@@ -174,6 +175,6 @@ for number in range(30):
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         check=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     assert len(entries(tmp_path)) == 30

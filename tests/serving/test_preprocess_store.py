@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import vcache_cli as vcache
+from tests.patience import PATIENCE_SECONDS
 from vcache_cli.entry import Entry
 from vcache_cli.items import Stage
 from vcache_cli.recipe import Recipe
@@ -97,7 +98,7 @@ def test_beyond_a_persistent_tier_what_a_warm_wrote_hits_in_a_new_process(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     hits, misses, equal = json.loads(done.stdout)

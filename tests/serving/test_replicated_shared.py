@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import PATIENCE_SECONDS
 from tests.serving.threads import in_threads
 from vcache_cli.serving.shared_payload import SharedMailbox, SharedPayload
 
@@ -207,7 +208,13 @@ def test_the_sample_runs_and_leaves_no_segment(kill: str | None) -> None:
     command = [sys.executable, "samples/replicated_cache.py", "--requests", "40", *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=50, check=False
+        command,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     assert done.returncode == (-signal.SIGKILL if kill == "front" else 0)
     assert done.stderr == ""
