@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.patience import PATIENCE_SECONDS
 from vcache_cli.cli.app import run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -66,7 +67,9 @@ def browser() -> Iterator[Browser]:
     """Chromium, once for all tests."""
     with sync_playwright() as playwright:
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=chromium(), args=options)
+        browser = playwright.chromium.launch(
+            executable_path=chromium(), args=options, timeout=1000 * PATIENCE_SECONDS
+        )
         yield browser
         browser.close()
 
@@ -110,6 +113,7 @@ def open_page(browser: Browser, report: Path) -> Iterator[Open]:
             color_scheme="dark" if scheme == "dark" else "light",
             java_script_enabled=script,
         )
+        context.set_default_timeout(1000 * PATIENCE_SECONDS)
         contexts.append(context)
         context.set_offline(offline=True)
         windows[look] = Opened(context.new_page(), report)

@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.patience import PATIENCE_SECONDS
+
 __all__ = ["Proxy", "proxied"]
 
 Fault = Callable[[str, str, int], int | None]
@@ -62,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, {"Content-Type": "application/xml"}, told)
 
     def _forward(self, body: bytes) -> None:
-        connection = http.client.HTTPConnection(self.proxy.server, timeout=20)
+        connection = http.client.HTTPConnection(self.proxy.server, timeout=PATIENCE_SECONDS)
         headers = {name: each for name, each in self.headers.items() if name != "Expect"}
         connection.request(self.command, self.path, body, headers)
         answer = connection.getresponse()

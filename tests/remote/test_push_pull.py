@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
+import threading
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import Vcache
 from tests.e2e.command import start
+from tests.patience import PATIENCE_SECONDS, until
 from tests.remote.conftest import Cloud
 from tests.store.archives import filled
 from tests.store.care import add, entry
@@ -27,9 +30,20 @@ def contents(store: Path) -> dict[str, bytes]:
     return {str(path.relative_to(store)): path.read_bytes() for path in found}
 
 
-def slow(method: str, path: str, _before: int) -> None:
-    if method == "GET" and "/objects/" in path:
-        time.sleep(0.05)
+class Hold:
+    """Answers a few gets of objects, and the others once it is let go: slowly."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._free, self._numbers = threading.Event(), count()
+        cloud.proxy.fault = self
+
+    def __call__(self, method: str, path: str, _before: int) -> None:
+        if method == "GET" and "/objects/" in path and next(self._numbers) >= 5:
+            self._free.wait(PATIENCE_SECONDS)
+            time.sleep(0.05)
+
+    def let_go(self) -> None:
+        self._free.set()
 
 
 @pytest.fixture
@@ -119,13 +133,13 @@ def test_half_a_push_goes_on_where_it_ended(
     assert run.document["entries"]["pushed"] == COUNT - half
 
 
-def pull_and_end(url: str, copy: Path, number: int) -> int:
+def pull_and_end(url: str, copy: Path, number: int, hold: Hold) -> int:
     """Pull into `copy`, send that signal once three entries are there; the exit code."""
     process = start("pull", url, "--store", copy, "--jobs", "1")
-    while process.poll() is None and len(contents(copy)) < 3:
-        time.sleep(0.01)
+    until(lambda: len(contents(copy)) >= 3 or process.poll() is not None)
     process.send_signal(number)
-    process.communicate(timeout=50)
+    hold.let_go()
+    process.communicate(timeout=PATIENCE_SECONDS)
     return process.returncode
 
 
@@ -133,10 +147,8 @@ def test_kill_9_of_a_pull_and_run_again(
     vcache: Vcache, store: Path, url: str, tmp_path: Path, cloud: Cloud
 ) -> None:
     assert vcache("push", url, "--store", store).code == 0
-
-    cloud.proxy.fault = slow
     copy = tmp_path / "copy"
-    pull_and_end(url, copy, signal.SIGKILL)
+    pull_and_end(url, copy, signal.SIGKILL, Hold(cloud))
     there = contents(copy)
     assert 0 < len(there) < COUNT
     assert there.items() <= contents(store).items()
@@ -150,9 +162,8 @@ def test_an_interrupted_pull_keeps_what_is_whole(
     vcache: Vcache, store: Path, url: str, tmp_path: Path, cloud: Cloud
 ) -> None:
     assert vcache("push", url, "--store", store).code == 0
-    cloud.proxy.fault = slow
     copy = tmp_path / "copy"
-    assert pull_and_end(url, copy, signal.SIGINT) == 130
+    assert pull_and_end(url, copy, signal.SIGINT, Hold(cloud)) == 130
     assert 0 < len(contents(copy)) < COUNT
     assert vcache("verify", copy).code == 0
 
@@ -164,7 +175,7 @@ def test_two_that_push_at_once_lose_nothing_of_each_other(
     two = filled(tmp_path / "two", range(4, 12)).path
     processes = [start("push", url, "--store", each) for each in (one, two)]
     for each in processes:
-        each.communicate(timeout=50)
+        each.communicate(timeout=PATIENCE_SECONDS)
     assert [each.returncode for each in processes] == [0, 0]
     assert vcache("stats", url, "--json").document["entries"] == 12
     assert vcache("pull", url, "--store", "copy", "--json").document["entries"]["stored"] == 12

@@ -97,13 +97,12 @@ def test_beyond_many_processes_share_a_directory(tmp_path: Path) -> None:
         most = max(most, watched.size_bytes)
         pruned += prune(root, limit_bytes * 3 // 4)
         time.sleep(0.3)
-    assert pruned > 0
-    for process in processes:
-        facts = said(process)
+    counted = [said(process) for process in processes]
+    assert pruned + sum(facts["evictions"] for facts in counted) > 0  # in turns that luck decides
+    for facts in counted:
         assert facts["wrong"] == facts["errors"] == 0
         assert facts["saves"] == facts["puts"] > 0
         assert facts["found"] > 0
-        assert facts["evictions"] > 0
     assert watched.size_bytes == sum(path.stat().st_size for path in entries(root))
     most = max(most, watched.size_bytes)
     assert most <= limit_bytes * (1 + 4 / LIMIT_ENTRIES), "more than what others had in flight"
