@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,17 +26,51 @@ cluster_utils = pytest.importorskip("ray.cluster_utils", reason="install the ext
 T = TypeVar("T")
 
 
-def started(start: Callable[[], T]) -> T:
-    """What starts processes: they find our tests, and know no clock."""
+def started(start: Callable[[], T], service: Mapping[str, str], *, first: Path | None = None) -> T:
+    """What starts processes: they find our tests, after modules in `first`, and know no clock."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
+        for name, value in service.items():
+            patch.setenv(name, value)
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, filter(None, (first, ROOT)))))
         patch.setenv("SOURCE_DATE_EPOCH", EPOCH)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         return start()
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[RayCluster]:
+def service() -> Iterator[dict[str, str]]:
+    """Variables that lead to an S3 server; none where its package is not installed."""
+    try:
+        from moto.server import ThreadedMotoServer
+    except ImportError:
+        yield {}
+        return
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    yield {
+        "AWS_ENDPOINT_URL": "http://{}:{}".format(*server.get_host_and_port()),
+        "AWS_ACCESS_KEY_ID": "key-of-a-test",
+        "AWS_SECRET_ACCESS_KEY": "secret-of-a-test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    server.stop()
+
+
+@pytest.fixture
+def url(service: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of a store that nobody has written to yet."""
+    s3fs = pytest.importorskip("s3fs", reason="install the extra `cluster`")
+    if not service:
+        pytest.skip("install the extra `cluster`")
+    for name, value in service.items():
+        monkeypatch.setenv(name, value)
+    bucket = f"test-{secrets.token_hex(6)}"
+    s3fs.S3FileSystem(endpoint_url=service["AWS_ENDPOINT_URL"]).mkdir(bucket)
+    return f"s3://{bucket}/caches"
+
+
+@pytest.fixture(scope="session")
+def cluster(service: dict[str, str]) -> Iterator[RayCluster]:
     """One of a single node with one CPU; it ends with the tests."""
     head = {
         "num_cpus": 1,
@@ -43,17 +78,19 @@ def cluster() -> Iterator[RayCluster]:
         "object_store_memory": 100 * 1024**2,
         "_system_config": {"health_check_period_ms": 1000, "health_check_failure_threshold": 5},
     }
-    found = started(lambda: cluster_utils.Cluster(initialize_head=True, head_node_args=head))
+    found = started(
+        lambda: cluster_utils.Cluster(initialize_head=True, head_node_args=head), service
+    )
     yield found
     found.shutdown()
 
 
 @pytest.fixture
-def second_node(cluster: RayCluster) -> Iterator[RayNode]:
+def second_node(cluster: RayCluster, service: dict[str, str]) -> Iterator[RayNode]:
     """Another node of one CPU, for one test; the test may kill it."""
     add_node = vars(type(cluster))["add_node"]
     options = {"num_cpus": 1, "object_store_memory": 100 * 1024**2}
-    node = started(lambda: add_node(cluster, **options))
+    node = started(lambda: add_node(cluster, **options), service)
     yield node
     if node in cluster.worker_nodes:
         cluster.remove_node(node)

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from tests.patience import until
 from vcache_cli.assemble.cluster import ShardWork
 from vcache_cli.assemble.shard_flow import BucketFlow, ShardFlow
 from vcache_cli.items import Pixels
@@ -66,8 +67,14 @@ class _Counted:
     def __call__(self, batch: Sequence[Prepared]) -> list[Written]:
         with open(self.log, "a", encoding="ascii") as lines:
             lines.write("".join(f"{each.key} {os.getpid()}\n" for each in batch))
+        until(self.both_begun)
         time.sleep(0.08 * len(batch))
         return self.encode(batch)
+
+    def both_begun(self) -> bool:
+        """A worker may start long after the other, which would be done by then."""
+        with open(self.log, encoding="ascii") as lines:
+            return len({line.split()[1] for line in lines}) > 1
 
 
 def _log_of(store: str) -> str:

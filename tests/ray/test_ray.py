@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from tests.ray.counted import CountedWork, DeadlyWork, encoded
 from tests.ray.ground import Ground, RayNode, entries, kill_workers
 from vcache_cli import WarmOptions
@@ -79,7 +80,7 @@ def test_what_is_killed_costs_a_second_try_of_what_it_had(
         f" {retried} handed out again, {twice} encoded twice\n"
     )
     assert 0 < retried <= 64  # two shards
-    assert twice <= 16  # batches that are encoded, wait for that, are written, were not told of
+    assert twice <= retried  # encoded, but not written, or not told of
 
 
 def _both_work(store: Path) -> bool:
@@ -94,7 +95,7 @@ def _retried(run: WarmRun) -> int:
 
 
 def test_a_driver_that_is_killed_goes_on_where_it_was(ground: Ground, second_node: RayNode) -> None:
-    words, until = ground.words(), time.monotonic() + 120
+    words, until = ground.words(), time.monotonic() + PATIENCE_SECONDS
     with subprocess.Popen([sys.executable, "-m", "vcache_cli", *words]) as driver:
         while len(entries(ground.store)) < ground.total // 6:
             assert driver.poll() is None
@@ -172,7 +173,7 @@ def test_where_no_cluster_answers_that_is_said_soon(ground: Ground) -> None:
     assert ended.code == 15
     assert address in ended.err
     assert "`ray start`" in ended.err
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < PATIENCE_SECONDS
     assert not ended.out
 
 
