@@ -21,7 +21,7 @@ EngineOption = Annotated[
         "--engine",
         metavar="local|ray",
         about="Where the work is done: on this machine, or on a Ray cluster whose nodes share the"
-        " store and the sources.",
+        " sources, and the store unless it is in a bucket.",
         default="local",
     ),
 ]
