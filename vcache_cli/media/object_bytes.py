@@ -8,7 +8,6 @@ such piece is in memory.
 from __future__ import annotations
 
 import hashlib
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from vcache_cli.buckets import open_bucket, parse_place
@@ -16,24 +15,24 @@ from vcache_cli.errors import ReadError
 from vcache_cli.items import FileStat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from vcache_cli.buckets import Bucket, Found, Place
 
 __all__ = [
     "AT_ONCE_BYTES",
+    "MOST_BYTES",
     "ObjectBytes",
+    "checked_piece",
     "fetched",
     "found_stat",
     "object_bytes",
     "object_stat",
-    "opened_object",
 ]
 
 AT_ONCE_BYTES: Final = 1024 * 1024
 """What is up to this size is had in one request; of what is larger the head comes first."""
 _FIRST_BYTES: Final = 64 * 1024
-_MOST_BYTES: Final = 4 * 1024 * 1024
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Of a piece that is fetched ahead."""
 _NEAR_BYTES: Final = 1024 * 1024
 """To fetch so many bytes in vain takes about as long as to ask once more."""
 _NEVER: Final = 2**62
@@ -79,44 +78,39 @@ def fetched(
     return data, True
 
 
-@contextmanager
-def opened_object(
-    url: str, stat: FileStat | None, *, at_once: int = 0
-) -> Iterator[tuple[ObjectBytes, FileStat]]:
-    """The object at `url`, as it was when it was found.
+def checked_piece(url: str, stat: FileStat, *, start: int, end: int) -> bytes:
+    """Bytes `start` to `end`, which the object has, of the version `stat`.
+
+    Raises:
+        ReadError: they cannot be had; kind ``changed`` where it is another one by now.
+    """
+    source = object_bytes(url, stat)
+    data = source.piece(start, end)
+    source.check()
+    return data
+
+
+def object_bytes(url: str, stat: FileStat | None) -> ObjectBytes:
+    """The object at `url`, as it was when it was found; nothing is asked of it yet.
 
     Args:
         url: of the object.
         stat: what it was; None for what it is now.
-        at_once: bytes that are wanted wherever reading begins; more than `AT_ONCE_BYTES` stands
-            for some.
 
     Raises:
-        ReadError: it cannot be read; kind ``changed`` where it became another one meanwhile.
+        ReadError: nothing is there.
     """
-    first = at_once if 0 < at_once <= AT_ONCE_BYTES else _FIRST_BYTES
-    source = object_bytes(url, stat, first_bytes=first)
-    yield source, source.stat
-    source.check()
-
-
-def object_bytes(
-    url: str, stat: FileStat | None, *, first_bytes: int = _FIRST_BYTES
-) -> ObjectBytes:
-    """As `opened_object`, for who calls `check` after reading; there is nothing to close."""
     place = parse_place(url)
     bucket = open_bucket(place)
-    return ObjectBytes(bucket, place, stat or found_stat(bucket, place), first_bytes=first_bytes)
+    return ObjectBytes(bucket, place, stat or found_stat(bucket, place))
 
 
 class ObjectBytes:
-    """See `Readable`."""
+    """See `Readable`. Who has read calls `check`."""
 
-    def __init__(
-        self, bucket: Bucket, place: Place, stat: FileStat, *, first_bytes: int = _FIRST_BYTES
-    ) -> None:
+    def __init__(self, bucket: Bucket, place: Place, stat: FileStat) -> None:
         self._bucket, self._place, self.stat = bucket, place, stat
-        self._first = self._step = first_bytes
+        self._step = _FIRST_BYTES
         self._piece, self._end = b"", 0
         """What was fetched last, and where it ends."""
         self._has_read = self._is_told = False
@@ -138,17 +132,26 @@ class ObjectBytes:
 
     def _fetched(self, offset: int, wanted: int) -> bytes:
         is_near = self._has_read and 0 <= offset - self._end <= _NEAR_BYTES
-        self._step = min(2 * self._step, _MOST_BYTES) if is_near else self._first
+        self._step = min(2 * self._step, MOST_BYTES) if is_near else _FIRST_BYTES
         end = min(offset + max(wanted, self._step), self.size_bytes)
         self._piece = b""  # two of them are never held
+        data = self.piece(offset, end)
+        self._piece, self._end = data if len(data) <= MOST_BYTES else b"", end
+        return data[:wanted]
+
+    def piece(self, start: int, end: int) -> bytes:
+        """Bytes `start` to `end`, which it has, in one request.
+
+        Raises:
+            ReadError: they cannot be had.
+        """
         data, self._is_told = fetched(
-            self._bucket, self._place.path, start=offset, end=end, stat=self.stat
+            self._bucket, self._place.path, start=start, end=end, stat=self.stat
         )
         self._has_read = True
-        if len(data) != end - offset:
+        if len(data) != end - start:
             raise _changed()
-        self._piece, self._end = data if len(data) <= _MOST_BYTES else b"", end
-        return data[:wanted]
+        return data
 
     def check(self) -> None:
         """Ask whether it is still the same, where the service did not say so with each answer.

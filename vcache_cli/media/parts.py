@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from vcache_cli.buckets import is_url
 from vcache_cli.errors import ReadError
 from vcache_cli.items import FileStat
-from vcache_cli.media.object_bytes import opened_object
+from vcache_cli.media.object_bytes import object_bytes
+from vcache_cli.media.object_parts import part_bytes
 from vcache_cli.media.read import HEAD_BYTES, check_size, opened
 from vcache_cli.media.readable import FileBytes, Readable, read_exactly
 
@@ -81,14 +82,18 @@ def opened_whole(
     Args:
         path: of the container.
         stat: what an object was when it was found; a file's is what it is now.
-        at_once: see `opened_object`.
+        at_once: bytes of the part that is read; 0 where all of it is looked through.
 
     Raises:
-        ReadError: see `opened` and `opened_object`.
+        ReadError: see `opened`; an object that cannot be read, or changed meanwhile.
     """
-    if is_url(path):
-        with opened_object(path, stat, at_once=at_once) as found:
-            yield found
+    if is_url(path) and at_once:
+        part = part_bytes(path, stat, at_once=at_once)
+        yield part, part.stat
+    elif is_url(path):
+        whole = object_bytes(path, stat)
+        yield whole, whole.stat
+        whole.check()
     else:
         with opened(path) as (handle, status):
             yield FileBytes(handle, status.st_size), FileStat.of(status)
@@ -104,7 +109,7 @@ def opened_container(
         path: of the container.
         stat: what it was; None where that does not matter.
         may_grow: lines are added to a log all the time, and those before stay where they are.
-        at_once: see `opened_object`.
+        at_once: see `opened_whole`.
 
     Raises:
         ReadError: see `opened_whole`; kind ``changed`` where it is another one by now.
