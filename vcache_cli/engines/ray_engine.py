@@ -69,6 +69,8 @@ class RaySession(Generic[In, Out]):
     _begun: float = field(default_factory=time.monotonic)
     _stopping: bool = False
     _told: bool = False
+    _packed: Any = None
+    """The work, where all stations can have it."""
     retried: int = 0
     """Inputs that were handed out again, since who had them was lost."""
 
@@ -134,9 +136,11 @@ class RaySession(Generic[In, Out]):
         return [result for ref in ready for result in self._hear(asked[ref])]
 
     def _hire(self, seat: Seat) -> None:
-        work, number = pickle.dumps(self.work, protocol=5), next(self._numbers)
+        if self._packed is None:  # put once: it may be large, and stations many
+            self._packed = self.ray.put(pickle.dumps(self.work, protocol=5))
+        number = next(self._numbers)
         options = {**as_options(seat), "max_concurrency": 4, "max_restarts": 0}
-        actor = self.ray.remote(**options)(Station).remote(work, seat.cpus)
+        actor = self.ray.remote(**options)(Station).remote(self._packed, seat.cpus)
         self._crew[number] = _Member(number, seat, actor, actor.opened.remote())
 
     def _feed(self, member: _Member, *, flush: bool) -> None:
