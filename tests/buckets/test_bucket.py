@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fsspec.asyn import get_loop
 
 from vcache_cli.buckets import Bucket, Place, as_run_error, open_bucket
 from vcache_cli.buckets.bucket import _filesystem
@@ -137,3 +138,51 @@ def test_objects_of_a_folder_are_written_whole_listed_and_removed(tmp_path: Path
         bucket.remove(place.below("b.jpg").path)
         bucket.remove(place.below("b.jpg").path)
         assert bucket.facts(place.below("b.jpg").path) is None
+
+
+class Body:
+    """What is left to read of an answer."""
+
+    closed = False
+
+    async def read(self) -> bytes:
+        return b"data"
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Versioned:
+    """A filesystem of S3 that is busy once, and then answers with an etag."""
+
+    def __init__(self, etag: str) -> None:
+        self.loop = get_loop()
+        self.etag, self.body = etag, Body()
+        self.asked: list[dict[str, str]] = []
+
+    def split_path(self, path: str) -> tuple[str, str, None]:
+        return *path.split("/", 1), None  # type: ignore[return-value]
+
+    async def _call_s3(self, method: str, **what: str) -> dict[str, Any]:
+        self.asked.append(what)
+        if len(self.asked) == 1:
+            raise OSError(errno.EBUSY, "SlowDown")
+        return {"Body": self.body, "ETag": self.etag}
+
+
+@pytest.mark.parametrize("etag", ['"abc"', "abc", 'W/"abc"'])
+def test_bytes_of_s3_come_with_their_version(etag: str) -> None:
+    filesystem = Versioned(etag)
+    bucket, pauses = bucket_of(filesystem)
+    assert bucket.read_version("a/b/c", 9, start=5) == (b"data", "abc")
+    assert filesystem.asked[-1] == {"Bucket": "a", "Key": "b/c", "Range": "bytes=5-8"}
+    assert (filesystem.body.closed, len(pauses)) == (True, 1)
+    assert (bucket.moved.objects, bucket.moved.size_bytes) == (1, 4)
+
+
+def test_other_services_tell_no_version_with_bytes() -> None:
+    place = Place("memory", f"{secrets.token_hex(8)}/a")
+    bucket = open_bucket(place)
+    bucket.write(place.path, b"data")
+    assert bucket.read_version(place.path, 3, start=1) == (b"at", "")
+    bucket.remove(place.path)
