@@ -145,9 +145,14 @@ class ObjectBytes:
         Raises:
             ReadError: they cannot be had.
         """
-        data, self._is_told = fetched(
-            self._bucket, self._place.path, start=start, end=end, stat=self.stat
-        )
+        try:
+            data, self._is_told = fetched(
+                self._bucket, self._place.path, start=start, end=end, stat=self.stat
+            )
+        except ReadError as error:
+            if error.item_kind == "io_error":  # a range that lies behind its end by now?
+                self._compare()
+            raise
         self._has_read = True
         if len(data) != end - start:
             raise _changed()
@@ -160,9 +165,12 @@ class ObjectBytes:
             ReadError: kind ``changed``, or it cannot be told.
         """
         if self._has_read and not self._is_told:
-            if found_stat(self._bucket, self._place) != self.stat:
-                raise _changed()
+            self._compare()
             self._has_read = False
+
+    def _compare(self) -> None:
+        if found_stat(self._bucket, self._place) != self.stat:
+            raise _changed()
 
 
 def _numbers(version: str) -> tuple[int, int]:
