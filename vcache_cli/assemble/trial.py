@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +14,7 @@ from vcache_cli.assemble.batching import batch_size_of, concurrency_of
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, NoMemo
 from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
 from vcache_cli.engines import ThreadEngine
+from vcache_cli.engines.kept import KeptEngine
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.pipeline import EncodeBatch, WarmParts, WarmPass
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT_SECONDS", "Sample", "Trial", "try_items"]
 
 LIMIT_SECONDS: Final = 3.0
-"""No further item is begun after that long."""
+"""No further item is begun so long after the first was done."""
 _MAX_ITEMS: Final = 128
 _MAX_ITEM_BYTES: Final = 32 * 1024**2
 """A larger file could take longer than the whole trial may."""
@@ -99,13 +102,19 @@ def try_items(
     *,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Trial | None:
-    """Do what a warm would do with `items`, until the time is over; None where there are none."""
+    """Do what a warm would do with `items`, until the time is over; None where there are none.
+
+    The first goes alone: with others, it would be done when the whole of its batch is.
+    """
     started = clock()
-    done = [clock() - started for _ in _pass(loaded, options).run(_in_time(items, clock))]
+    with ExitStack() as held:
+        tried, rest = _pass(loaded, options, held), iter(items)
+        runs = itertools.islice(rest, 1), _in_time(rest, clock)
+        done = [clock() - started for run in runs for _ in tried.run(run)]
     return Trial(len(done), done[0], done[-1]) if done else None
 
 
-def _in_time(items: Sequence[WarmItem], clock: Callable[[], float]) -> Iterator[WarmItem]:
+def _in_time(items: Iterator[WarmItem], clock: Callable[[], float]) -> Iterator[WarmItem]:
     ends = clock() + LIMIT_SECONDS
     for item in items:
         yield item
@@ -113,8 +122,8 @@ def _in_time(items: Sequence[WarmItem], clock: Callable[[], float]) -> Iterator[
             return
 
 
-def _pass(loaded: LoadedRecipe, options: WarmOptions) -> WarmPass:
-    """As that of a warm, but that nothing is known, there or written."""
+def _pass(loaded: LoadedRecipe, options: WarmOptions, held: ExitStack) -> WarmPass:
+    """As that of a warm, but that nothing is known, there or written; `held` ends its workers."""
     nothing, absent = _Nowhere(), NOTHING_KNOWN[1]
     return WarmPass(
         WarmParts(
@@ -129,8 +138,8 @@ def _pass(loaded: LoadedRecipe, options: WarmOptions) -> WarmPass:
             ),
             ledger=nothing,
             touch=nothing.touch,
-            workers=make_workers(loaded, options),
-            encoders=ThreadEngine(concurrency_of(loaded), ahead=1),
+            workers=held.enter_context(KeptEngine(make_workers(loaded, options))),
+            encoders=held.enter_context(KeptEngine(ThreadEngine(concurrency_of(loaded), ahead=1))),
             batch_size=batch_size_of(loaded, options),
             most_ahead=1,
         )
