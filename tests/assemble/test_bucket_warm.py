@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import vcache_cli as vcache
 from samples.make_tiny_qwen import make_checkpoint
 from tests.assemble.corpora import copied, corpus_of
 from tests.targets import ec_files
@@ -339,6 +340,12 @@ def test_an_omlx_entry_of_another_recipe_is_made_anew(
     assert warmed()[Status.STORED] == 5
     assert pulled(url, tmp_path / "second").keys() == before.keys()
     assert warmed() == {Status.PRESENT: 7}
+
+
+def test_the_library_takes_a_url_as_well(url: str, corpus: Path, tiny_siglip: Path) -> None:
+    found = vcache.warm(corpus, store=url, model=tiny_siglip, options=OPTIONS)
+    assert Counter(each.status for each in found) == {Status.STORED: 5, Status.COPY: 2}
+    assert len(open_remote_store(url).entries) == 5
 
 
 @pytest.fixture

@@ -123,6 +123,12 @@ def test_a_warm_goes_straight_into_a_bucket(
     assert f"next: vcache pull {url}" in more.err
 
 
+def test_commands_that_need_a_folder_say_how_to_have_one(vcache: Vcache, url: str) -> None:
+    for words in (("verify", url), ("check", "x.jpg", "-m", "m", "--store", url)):
+        run = vcache(*words)
+        assert (run.code, "vcache pull URL" in run.err) == (2, True)
+
+
 def test_what_a_bucket_does_not_have_is_refused_by_flag_and_left_out_of_settings(
     vcache: Vcache, url: str, media: Path, tiny_siglip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,3 +152,13 @@ def test_kill_9_of_a_warm_and_run_again(job: Job, cloud: Cloud) -> None:
     assert said >= 1
     assert items["stored"] <= len(expected) - said  # the last manifest may have been on its way
     assert job.pulled() == expected
+
+
+def test_two_that_warm_at_once_lose_nothing_of_each_other(job: Job) -> None:
+    command, *pictures = job.words[:-4]
+    half = len(pictures) // 2
+    parts = pictures[: half + 2], pictures[half - 2 :]
+    drivers = [start_hasty([command, *each, *job.words[-4:]]) for each in parts]
+    assert [each.wait(PATIENCE_SECONDS) for each in drivers] == [0, 0]
+    assert job.pulled() == job.expected()
+    assert job.run().document["items"]["stored"] == 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from vcache_cli.buckets import is_url
 from vcache_cli.buckets.place import redacted
 from vcache_cli.config.files import Layer, load_layers, preset_layers
 from vcache_cli.config.places import default_store, expand_user
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings", "check_presets", "load_settings", "resolve", "unknown_variables"]
 
+_BUCKET = "`warm --store URL` fills one, and `vcache pull URL --store DIR` brings its entries here"
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 NOT_SETTINGS = frozenset({"VCACHE_DEBUG", "VCACHE_PRESET"})
@@ -135,7 +137,8 @@ def _parsed(layer: Layer, name: str, raw: object) -> Any:  # noqa: ANN401  each 
     except (ValueError, UsageError):
         place = f"{layer.place}: `{name}`" if layer.path else f"`{layer.origin(name)}`"
         raise UsageError(
-            f"{place}: expected {setting.expected}, got `{redacted(str(raw))}`"
+            f"{place}: expected {setting.expected}, got `{redacted(str(raw))}`",
+            hint=_BUCKET if setting.name == "store" and is_url(str(raw)) else "",
         ) from None
 
 
