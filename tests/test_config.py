@@ -110,21 +110,26 @@ def test_an_unknown_key_is_an_error_that_lists_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "why"),
     [
-        ("yes", True),
-        ("grace", "0s"),
-        ("on_full", "prune"),
-        ("blas", "x.so"),
-        ("trust_remote_code", True),
-        ("server_args", "x"),
+        ("yes", True, "decides what is deleted"),
+        ("grace", "0s", "decides what is deleted"),
+        ("on_full", "prune", "decides what is deleted"),
+        ("isolation", "thread", "bounds what a hostile picture can do here"),
+        ("item_timeout", "none", "bounds what a hostile picture can do here"),
+        ("item_memory", "none", "bounds what a hostile picture can do here"),
+        ("blas", "x.so", "runs code"),
+        ("trust_remote_code", True, "runs code"),
+        ("server_args", "x", "runs code"),
     ],
 )
-def test_a_project_cannot_set_what_runs_code_or_deletes(name: str, value: object) -> None:
+def test_a_project_cannot_set_what_runs_code_deletes_or_guards(
+    name: str, value: object, why: str
+) -> None:
     with pytest.raises(RefusedError, match=f"cannot set `{name}`") as raised:
         resolved(project(**{name: value}))
     known = name in {setting.name for setting in SETTINGS}
-    assert ("deleted" if known else "runs code") in raised.value.message
+    assert raised.value.message.endswith(f"which {why}")
     assert (f"VCACHE_{name.upper()}" in raised.value.hint) == known
 
 

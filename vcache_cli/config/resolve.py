@@ -82,7 +82,7 @@ def load_settings(flags: Mapping[str, Any], *, environ: Mapping[str, str], cwd: 
 
     Raises:
         UsageError: an unknown key or a bad value, named with its place and what is expected.
-        RefusedError: a project's file sets what runs code or deletes.
+        RefusedError: a project's file sets what it may not: what runs code, deletes or guards.
         AccessError: a settings file cannot be read.
     """
     layers = load_layers(flags, environ=environ, cwd=cwd)
@@ -94,7 +94,7 @@ def resolve(layers: Sequence[Layer], *, default_store: Path) -> Settings:
 
     Raises:
         UsageError: an unknown key or a bad value.
-        RefusedError: a project's file sets what runs code or deletes.
+        RefusedError: a project's file sets what it may not: what runs code, deletes or guards.
     """
     values: dict[str, Any] = {"store": str(default_store)}
     values |= {s.name: s.default for s in SETTINGS if s.name != "store"}
@@ -143,7 +143,7 @@ def _parsed(layer: Layer, name: str, raw: object) -> Any:  # noqa: ANN401  each 
 
 
 def _refused(layer: Layer, name: str, setting: Setting | None) -> RefusedError:
-    does = "decides what is deleted" if setting else "runs code"
+    does = setting.danger if setting else "runs code"
     elsewhere = f"; give {setting.flag} or set {setting.variable} instead" if setting else ""
     what = "a preset" if layer.preset else "a project's file"
     return RefusedError(

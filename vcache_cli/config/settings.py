@@ -37,10 +37,15 @@ class Setting:
     expected: str
     default: Any
     about: str
-    project: bool = True
-    """False where a project's file may not set it: what it brings along must not delete."""
+    danger: str = ""
+    """What it does, where a project's file may not set it; empty where it may."""
     path: bool = False
     """True where a relative value in a file means relative to that file."""
+
+    @property
+    def project(self) -> bool:
+        """Whether a project's file may set it."""
+        return not self.danger
 
     @property
     def flag(self) -> str:
@@ -55,6 +60,8 @@ class Setting:
 
 _SIZE = "a size such as `10GiB` or `500MB`, or `none`"
 _NAME = "a name"
+_BOUNDS = "bounds what a hostile picture can do here"
+_DELETES = "decides what is deleted"
 
 SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("store", parse_folder, "a directory here", None, "folder of the store", path=True),
@@ -146,7 +153,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "`process` or `thread`",
         "process",
         "decode in processes that may crash, or in threads",
-        project=False,
+        danger=_BOUNDS,
     ),
     Setting(
         "item_timeout",
@@ -154,7 +161,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "an age such as `5m`, or `none`",
         300.0,
         "longest that a process may take for an item",
-        project=False,
+        danger=_BOUNDS,
     ),
     Setting(
         "item_memory",
@@ -162,7 +169,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         _SIZE,
         4 * 1024**3,
         "most memory that a process may take for an item",
-        project=False,
+        danger=_BOUNDS,
     ),
     Setting(
         "on_error",
@@ -188,7 +195,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "`stop` or `prune`",
         "stop",
         "when the store is full: stop, or prune it",
-        project=False,
+        danger=_DELETES,
     ),
     Setting(
         "grace",
@@ -196,7 +203,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "an age such as `10m`",
         600.0,
         "while a run writes, prune spares what is younger",
-        project=False,
+        danger=_DELETES,
     ),
     Setting(
         "yes",
@@ -204,7 +211,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "`true` or `false`",
         default=False,
         about="delete without asking",
-        project=False,
+        danger=_DELETES,
     ),
 )
 """Every setting, in the order in which `vcache config` shows them."""
