@@ -184,8 +184,12 @@ def test_a_pipe_keeps_nobody_waiting(tmp_path: Path, name: str) -> None:
         ("vcache = " + "9" * 10_000, "not TOML"),
         ("vcache = \xff", "not TOML"),
         ("vcache =" + " " * 2**24, "no settings"),
+        ("vcache.a = 1\n" + "#" * 2**18, "262,144 at most"),
+        ("vcache" + ".a" * 32 + " = 1", "more than 32 parts"),
+        ("[ vcache" + " . 'a'" * 32 + " ]", "more than 32 parts"),
+        ("vcache = {" + '"\\"".' * 32 + "a = 1}", "more than 32 parts"),
     ],
-    ids=["deep", "digits", "bytes", "long"],
+    ids=["deep", "digits", "bytes", "long", "large", "dotted", "table", "inline"],
 )
 def test_a_file_that_cannot_be_parsed_is_named(
     tmp_path: Path, name: str, text: str, words: str
@@ -193,6 +197,12 @@ def test_a_file_that_cannot_be_parsed_is_named(
     (tmp_path / name).write_text(text, encoding="latin-1")
     with pytest.raises(UsageError, match=f"{name}: .*{words}"):
         load(tmp_path)
+
+
+def test_a_key_has_the_parts_that_anyone_needs(tmp_path: Path) -> None:
+    text = "other" + ".a" * 31 + " = '" + "a." * 100 + "'\n[tool.vcache]\nworkers = 3\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert load(tmp_path).workers == 3
 
 
 def test_a_pyproject_whose_tools_are_no_table_is_passed_by(tmp_path: Path) -> None:

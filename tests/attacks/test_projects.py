@@ -72,3 +72,5 @@ def test_a_settings_file_that_is_a_pipe_or_huge_keeps_nobody_waiting(
     with (project / "vcache.toml").open("wb") as file:
         file.truncate(1 << 33)
     assert vcache("config").code == 2
+    (project / "vcache.toml").write_text("a" + ".a" * 20_000 + " = 1")  # 3 s for a parser
+    assert vcache("config").code == 2

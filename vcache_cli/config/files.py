@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tomllib
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ _PRESET_VARIABLE: Final = "VCACHE_PRESET"
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 """Opening a pipe that nobody writes to would wait for ever."""
 _MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+_MAX_PARSED_BYTES: Final = 256 * 1024
+_MAX_KEY_PARTS: Final = 32
+"""The time to parse a key grows with the square of its parts: one of 32,768 takes 12 s."""
+_STRING: Final = re.compile(rb"""\"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?""")
+_LONG_KEY: Final = re.compile(rb"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){%d}" % _MAX_KEY_PARTS)
 _FLAGS: Final = {setting.name: setting.flag for setting in SETTINGS}
 _VARIABLES: Final = {setting.name: setting.variable for setting in SETTINGS}
 
@@ -133,6 +139,15 @@ def _own_table(path: Path) -> dict[str, Any] | None:
     data = _read(path)
     if data is None:
         return None
+    if len(data) > _MAX_PARSED_BYTES:
+        raise UsageError(
+            f"{path}: {len(data):,} bytes, where settings take {_MAX_PARSED_BYTES:,} at most",
+            hint="keep settings in a `vcache.toml`, and nothing else there",
+        )
+    if _LONG_KEY.search(_STRING.sub(b"s", data)):
+        raise UsageError(
+            f"{path}: a key of more than {_MAX_KEY_PARTS} parts", hint="correct the file"
+        )
     try:
         return tomllib.loads(data.decode())
     except RecursionError as error:
