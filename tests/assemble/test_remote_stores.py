@@ -266,6 +266,18 @@ def test_a_prune_that_was_killed_is_done_to_the_end_by_the_next(url: str, tmp_pa
     assert len([each for each in names(view.remote) if "manifests" in each]) == 1
 
 
+def test_what_a_killed_push_to_a_folder_was_writing_is_an_orphan(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    push(filled(tmp_path / "store", range(2)), f"file://{folder}")
+    whole = names(open_remote(f"file://{folder}"))
+    left = [f"{whole[1]}.0123abcd.part", f"{whole[-1]}.89abcdef.part"]
+    for name in (*left, "mine.0123abcd.part"):
+        (folder / name).write_bytes(b"half")
+    assert prune(f"file://{folder}", model="nobody") == []
+    assert sorted(prune(f"file://{folder}", model="nobody", grace_seconds=0.0)) == sorted(left)
+    assert names(open_remote(f"file://{folder}")) == sorted([*whole, "mine.0123abcd.part"])
+
+
 def test_a_push_that_relied_on_what_a_prune_removes_is_told(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

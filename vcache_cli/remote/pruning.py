@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +13,7 @@ from vcache_cli.remote.names import object_name
 from vcache_cli.remote.prune_choice import ORPHAN_SECONDS, RemoteDoomed, choose, is_old, needed_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from vcache_cli.protocols import Layout
     from vcache_cli.remote.catalogue import Catalogue, RemoteStore, StoredObject
@@ -22,6 +24,8 @@ __all__ = ["RemotePlan", "RemotePruned", "plan_remote_prune"]
 
 _JOBS: Final = 16
 _MAX_LISTED: Final = 1000
+_PART: Final = re.compile(r"((objects|manifests)/.+|CACHEDIR\.TAG)\.[0-9a-f]{8}\.part")
+"""As `Bucket.write` names what it has not written whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +69,7 @@ class RemotePlan:
         going = self._going()
         with ThreadPoolExecutor(_JOBS, thread_name_prefix="vcache-prune") as pool:
             told = dict(zip(going, pool.map(self._removed, going), strict=True))
+        told |= {each.key: self._deleted(each.key) for each in self.doomed if not each.sha256}
         return self._accounted(told)
 
     def as_json(self) -> dict[str, Any]:
@@ -104,9 +109,12 @@ class RemotePlan:
             raise self.remote.failed(error) from error
 
     def _removed(self, digest: str) -> str | None:
+        return self._deleted(object_name(digest))
+
+    def _deleted(self, name: str) -> str | None:
         """Why it could not be removed; None where it was."""
         try:
-            self.remote.bucket.remove(self.remote.path(object_name(digest)))
+            self.remote.bucket.remove(self.remote.path(name))
         except ReadError as error:
             return error.message
         return None
@@ -114,7 +122,7 @@ class RemotePlan:
     def _accounted(self, told: dict[str, str | None]) -> RemotePruned:
         removed, failed = [], []
         for each in self.doomed:
-            reason = told.get(each.sha256)
+            reason = told.get(each.sha256 or each.key)
             if reason is None:
                 removed.append(each)
             else:
@@ -171,17 +179,33 @@ def plan_remote_prune(
         AccessError: the bucket may not be listed.
     """
     choice = choose(catalogue, scope, layout, remote.objects(), grace_seconds)
+    parts = list(_parts_left(remote))
+    old = [each for each in parts if time.time() - each.pushed_seconds >= grace_seconds]
     return RemotePlan(
         remote=remote,
         layout=layout,
         scope=scope,
         catalogue=catalogue,
-        doomed=choice.doomed,
+        doomed=(*choice.doomed, *old),
         entries=len(choice.found),
         bytes=sum(each.file.size_bytes for each in choice.found.values()),
-        skipped_grace=choice.young_orphans,
+        skipped_grace=choice.young_orphans + len(parts) - len(old),
         grace_seconds=grace_seconds,
     )
+
+
+def _parts_left(remote: RemoteStore) -> Iterator[RemoteDoomed]:
+    """What pushes that were killed had not written whole, in a folder: a bucket shows no such."""
+    if remote.bucket.scheme != "file":
+        return
+    try:
+        for page in remote.bucket.everything(remote.place.path):
+            for each in page:
+                name = each.path.removeprefix(f"{remote.place.path}/")
+                if _PART.fullmatch(name):
+                    yield RemoteDoomed(name, "", each.size_bytes, each.mtime_ns / 1e9, "orphan")
+    except ReadError as error:
+        raise remote.failed(error) from error
 
 
 def _document(plan: RemotePlan, *, dry_run: bool) -> dict[str, Any]:
