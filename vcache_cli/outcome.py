@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import compress
 from json.encoder import encode_basestring_ascii as _quoted
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+
+from vcache_cli.items import Kind, display_path
 
 if TYPE_CHECKING:
-    from vcache_cli.items import Kind, WarmItem
+    from collections.abc import Iterable
 
-__all__ = ["Failure", "Foreseen", "Notice", "Outcome", "Status"]
+    from vcache_cli.folders import FolderFiles
+    from vcache_cli.items import WarmItem
+
+__all__ = ["Failure", "Foreseen", "Notice", "Outcome", "PresentFiles", "Status", "lines_of"]
 
 
 class Status(StrEnum):
@@ -60,6 +66,11 @@ class Foreseen:
 
 
 _NO_SECONDS: Final[Mapping[str, float]] = {}
+_PRESENT: Final = (
+    '{"source":%s,"status":"present","source_sha256":%s,"key":%s,'
+    '"kind":"%s","bytes":{"read":0,"written":0},"seconds":{}}'
+)
+"""The line of a picture or video that was there."""
 
 
 class Outcome(NamedTuple):  # made a hundred thousand times a second where nothing changed
@@ -123,8 +134,55 @@ class Outcome(NamedTuple):  # made a hundred thousand times a second where nothi
         if key is None or digest is None or kind is None:
             return json.dumps(self.as_json(), separators=(",", ":"))
         # Spelled out: of a corpus that was warmed before, all lines are such.
-        return (
-            f'{{"source":{_quoted(self.item.source)},"status":"present",'
-            f'"source_sha256":{_quoted(digest)},"key":{_quoted(key)},'
-            f'"kind":"{kind}","bytes":{{"read":0,"written":0}},"seconds":{{}}}}'
-        )
+        return _PRESENT % (_quoted(self.item.source), _quoted(digest), _quoted(key), kind)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PresentFiles(Sequence[Outcome]):
+    """Outcomes of pictures of one folder that were there; each is made when it is asked for."""
+
+    files: FolderFiles
+    digests: Sequence[str]
+    """`Outcome.source_sha256` of each."""
+    keys: Sequence[str]
+    """`Outcome.key` of each."""
+
+    def __len__(self) -> int:
+        """Number of pictures."""
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, place: int) -> Outcome: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> PresentFiles: ...
+
+    def __getitem__(self, place: int | slice) -> Outcome | PresentFiles:
+        """The Outcome of a picture, or fewer of them."""
+        if isinstance(place, slice):
+            return PresentFiles(self.files[place], self.digests[place], self.keys[place])
+        digest, key = self.digests[place], self.keys[place]
+        return Outcome(self.files[place], Status.PRESENT, key, digest, Kind.IMAGE)
+
+    def chosen(self, wanted: Iterable[object]) -> PresentFiles:
+        """Those whose turn in `wanted` is true."""
+        marks = tuple(wanted)
+        digests, keys = compress(self.digests, marks), compress(self.keys, marks)
+        return PresentFiles(self.files.chosen(marks), tuple(digests), tuple(keys))
+
+    def as_lines(self) -> list[str]:
+        """`Outcome.as_line` of each."""
+        # All names at once: none holds a `/`, and JSON leaves that as it is.
+        folder = _quoted(display_path(self.files.prefix))[:-1]
+        names = _quoted(display_path("/".join(self.files.names)))[1:-1].split("/")
+        return [
+            _PRESENT % (f'{folder}{name}"', f'"{digest}"', _quoted(key), Kind.IMAGE)
+            for name, digest, key in zip(names, self.digests, self.keys, strict=True)
+        ]
+
+
+def lines_of(outcomes: Sequence[Outcome]) -> list[str]:
+    """The line of each."""
+    if isinstance(outcomes, PresentFiles):
+        return outcomes.as_lines()
+    return [outcome.as_line() for outcome in outcomes]

@@ -52,7 +52,7 @@ class Names:
 def test_a_line_says_how_far_how_fast_and_how_long_still() -> None:
     tally = Tally(lambda: 40, started=100.0)
     for status in (*[Status.STORED] * 7, Status.PRESENT, Status.COPY, Status.FAILED):
-        tally.add(outcome(status))
+        tally.add([outcome(status)])
     assert tally.describe(110.0) == (
         "10 of 40 items, 1.0/s, 2 hits, 1 failed, 10.0 KiB written, 30 s left"
     )
@@ -60,14 +60,14 @@ def test_a_line_says_how_far_how_fast_and_how_long_still() -> None:
 
 def test_without_a_total_no_time_is_promised() -> None:
     tally = Tally(lambda: None, started=0.0)
-    tally.add(outcome(Status.STORED))
+    tally.add([outcome(Status.STORED)])
     assert tally.describe(0.1) == "1 item, 0 hits, 1.0 KiB written"
 
 
 def test_each_stage_has_its_share_of_the_time_of_all_who_do_it() -> None:
     tally = Tally(lambda: None, started=0.0, lanes=LANES)
     for _ in range(10):
-        tally.add(outcome(Status.STORED, digest=0.1, decode=2.0, preprocess=1.0, encode=0.9))
+        tally.add([outcome(Status.STORED, digest=0.1, decode=2.0, preprocess=1.0, encode=0.9)])
     told = {each.stage: (round(each.share, 3), each.slowest) for each in tally.shares(10.0)}
     assert told == {
         "read": (0.025, False),
@@ -81,7 +81,7 @@ def test_each_stage_has_its_share_of_the_time_of_all_who_do_it() -> None:
 
 def test_stages_that_share_their_workers_are_the_slowest_together() -> None:
     tally = Tally(lambda: None, started=0.0, lanes={"prepare": 2, "encode": 1})
-    tally.add(outcome(Status.STORED, decode=6.0, preprocess=5.0, digest=5.0, encode=5.0))
+    tally.add([outcome(Status.STORED, decode=6.0, preprocess=5.0, digest=5.0, encode=5.0)])
     assert tally.slowest(10.0) == "slowest: decode 30% busy"
     assert [each.stage for each in tally.shares(10.0)] == ["read", "decode", "preprocess", "encode"]
 
@@ -89,7 +89,7 @@ def test_stages_that_share_their_workers_are_the_slowest_together() -> None:
 def test_where_all_wait_for_the_disk_or_nothing_was_done_no_stage_is_blamed() -> None:
     tally = Tally(lambda: None, started=0.0, lanes=LANES)
     assert tally.shares(10.0) == []
-    tally.add(outcome(Status.STORED, decode=1.0))
+    tally.add([outcome(Status.STORED, decode=1.0)])
     assert tally.slowest(10.0) == ""
     assert tally.shares(1.0) == []
 
@@ -103,7 +103,7 @@ def test_a_share_is_one_at_most(spent: list[float], lanes: int, elapsed: float) 
     tally = Tally(lambda: None, 0.0, dict.fromkeys(LANES, lanes))
     stages = ("digest", "decode", "preprocess", "encode", "write")
     seconds = dict(zip(stages, spent, strict=True))
-    tally.add(Outcome(MediaItem("a.jpg"), Status.STORED, seconds=seconds))
+    tally.add([Outcome(MediaItem("a.jpg"), Status.STORED, seconds=seconds)])
     shares = tally.shares(elapsed)
     assert all(0 <= each.share <= 1 for each in shares)
     assert sum(each.slowest for each in shares) <= 1
@@ -117,7 +117,7 @@ def plain(err: io.StringIO, seconds: float, step: float) -> list[str]:
     with progress:
         while now[0] < seconds:
             now[0] += step
-            progress.add(outcome(Status.STORED, encode=step))
+            progress.add([outcome(Status.STORED, encode=step)])
     return err.getvalue().splitlines()
 
 
@@ -134,7 +134,7 @@ def test_plain_lines_of_a_long_run_are_rarer() -> None:
 def test_a_terminal_shows_a_bar_and_lines_above_it() -> None:
     stream = io.StringIO()
     with LiveProgress(stream, Tally(lambda: 4, 0.0)) as progress:
-        progress.add(outcome(Status.STORED))
+        progress.add([outcome(Status.STORED)])
         progress.say("a\x1b[2J: decode: [red]truncated")
         progress.note("stopping")
     assert "a\\x1b[2J: decode: [red]truncated\n" in stream.getvalue()
@@ -156,7 +156,7 @@ class Ascii(Screen):
 
 BUSY = Tally(lambda: 4_000_000, 0.0, LANES)
 for _status in (Status.FAILED, Status.PRESENT, Status.STORED):
-    BUSY.add(outcome(_status, decode=9.0, encode=29.0, write=3.0))
+    BUSY.add([outcome(_status, decode=9.0, encode=29.0, write=3.0)])
 
 
 @pytest.mark.parametrize("lines", [3, 24])
@@ -186,7 +186,7 @@ def test_a_bar_is_as_full_as_its_share_and_ascii_where_it_has_to_be() -> None:
 
 def test_without_a_total_there_is_no_bar() -> None:
     tally = Tally(lambda: None, 0.0)
-    tally.add(outcome(Status.STORED))
+    tally.add([outcome(Status.STORED)])
     shown = picture(tally, 1.0, Pen(Screen(), colour=False), os.terminal_size((80, 24)))
     assert shown == ["1 item, 0 hits, 1.0 KiB written"]
 
@@ -306,7 +306,7 @@ def test_events_that_cannot_be_written_are_a_usage_error(tmp_path: Path) -> None
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_events_that_find_no_space_end_the_run() -> None:
     with pytest.raises(StoreFullError, match="--events"), open_events("/dev/full") as events:
-        events.write(outcome(Status.STORED))
+        events.write([outcome(Status.STORED)])
 
 
 def test_a_count_is_told_now_and_then() -> None:

@@ -173,7 +173,7 @@ def test_stages_are_drawn_in_place_while_lines_stay_above_and_sizes_change(
         for number in range(600):
             now[0] += 0.1
             seconds = {"digest": 0.01, "decode": 0.05, "preprocess": 0.02, "encode": 0.09}
-            progress.add(Outcome(MediaItem("a"), Status.STORED, seconds=seconds))
+            progress.add([Outcome(MediaItem("a"), Status.STORED, seconds=seconds)])
             if number % 100 == 0:
                 with progress._lock:
                     resize(wired, next(sizes))

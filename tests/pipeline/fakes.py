@@ -18,6 +18,7 @@ from vcache_cli.items import Features, FileStat, Frames, Kind, MediaItem, Pixels
 from vcache_cli.outcome import Failure, Outcome
 from vcache_cli.pipeline import PrepareItem, Triage, WarmParts, WarmPass
 from vcache_cli.pipeline.encoding import EncodeBatch
+from vcache_cli.pipeline.ledger import Ledger
 from vcache_cli.protocols import Recall, Seen
 from vcache_cli.recipe import EncoderRecipe, Recipe
 from vcache_cli.targets.native import NativeTarget
@@ -188,7 +189,8 @@ class Rig:
     """A pass over fakes; the store and the ledger outlive it, as between two runs."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
-    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    ledger: Ledger = field(default_factory=MemoryLedger)
+    target: NativeTarget = field(default_factory=NativeTarget)
     encoder: FakeEncoder = field(default_factory=FakeEncoder)
     batch_size: int = 4
     workers: int = 2
@@ -196,7 +198,7 @@ class Rig:
 
     def make(self) -> WarmPass:
         """A new pass."""
-        target = NativeTarget()
+        target = self.target
         triage = Triage(
             RECIPE,
             target,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from tests.pipeline.fakes import Rig, write_items
+from tests.pipeline.fakes import MemoryLedger, Rig, write_items
 from vcache_cli.engines import ThreadEngine
 from vcache_cli.items import MediaItem
 from vcache_cli.pipeline import CheckReport, check_items
@@ -14,7 +14,7 @@ def report_of(rig: Rig, items: list[MediaItem]) -> CheckReport:
     parts = run._parts
     report = CheckReport()
     outcomes = check_items(
-        items,
+        zip(items),
         triage=parts.triage,
         prepare=replace(parts.prepare, only_key=True),
         workers=ThreadEngine(2),
@@ -41,10 +41,11 @@ def test_coverage_is_what_a_warm_leaves(tmp_path: Path) -> None:
 
 def test_a_check_encodes_nothing_and_learns_nothing(tmp_path: Path) -> None:
     items = write_items(tmp_path, [b"IMG 1"])
-    rig = Rig()
+    ledger = MemoryLedger()
+    rig = Rig(ledger=ledger)
     report_of(rig, items)
     assert rig.encoder.encoded == 0
-    assert not rig.ledger.seen
+    assert not ledger.seen
     assert not rig.store.entries
 
 

@@ -34,18 +34,18 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_patience")
 def test_items_that_are_there_are_looked_up_more_and_more_at_a_time(tmp_path: Path) -> None:
     rig, items = warmed(tmp_path, 60)
-    chunks = list(lookahead_of(rig).over(items))
+    chunks = list(lookahead_of(rig).over(zip(items)))
     sizes = [len(chunk) for chunk in chunks]
     assert sizes[:5] == [1, 2, 4, 7, 11]
     assert max(sizes) == 16
-    found = [pair for chunk in chunks for pair in chunk]
+    found = [pair for chunk in chunks if isinstance(chunk, list) for pair in chunk]
     assert [item for item, _ in found] == items
     assert all(outcome and outcome.status is Status.PRESENT for _, outcome in found)
 
 
 def test_items_that_have_to_be_worked_on_are_found_one_at_a_time(tmp_path: Path) -> None:
     items = write_items(tmp_path, [b"IMG %d" % number for number in range(9)])
-    assert [len(chunk) for chunk in lookahead_of(Rig()).over(items)] == [1] * 9
+    assert [len(chunk) for chunk in lookahead_of(Rig()).over(zip(items))] == [1] * 9
 
 
 def test_looking_ahead_says_what_one_lookup_says(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_no_item_waits_for_one_that_is_long_in_coming(tmp_path: Path) -> None:
             time.sleep(0.11)
             yield item
 
-    assert [len(chunk) for chunk in lookahead_of(rig).over(slow())] == [1] * 6
+    assert [len(chunk) for chunk in lookahead_of(rig).over(zip(slow()))] == [1] * 6
 
 
 @pytest.mark.usefixtures("_patience")
@@ -77,7 +77,7 @@ def test_what_was_found_before_the_corpus_broke_is_given_first(tmp_path: Path) -
         yield from items[:5]
         raise UsageError("no more")
 
-    found = lookahead_of(rig).over(broken())
+    found = lookahead_of(rig).over(zip(broken()))
     assert sum(len(next(found)) for _ in range(3)) == 5
     with pytest.raises(UsageError, match="no more"):
         next(found)

@@ -15,7 +15,7 @@ def test_counts_bytes_and_seconds_add_up() -> None:
         MediaItem("b"), Status.STORED, bytes_read=5, bytes_written=7, seconds={"encode": 0.5}
     )
     for outcome in (stored, stored, FAILED):
-        totals.add(outcome)
+        totals.add([outcome])
     document = totals.as_json(elapsed_seconds=2.0)
     assert document["items"] == {
         "total": 3,
@@ -33,7 +33,7 @@ def test_counts_bytes_and_seconds_add_up() -> None:
 
 def test_names_that_are_no_text_are_spelled_out() -> None:
     totals = WarmTotals()
-    totals.add(FAILED)
+    totals.add([FAILED])
     assert totals.failures[0]["source"] == "a\\xe9.jpg"
 
 
@@ -41,8 +41,8 @@ def test_lists_are_capped_and_say_how_many_are_left_out() -> None:
     totals = WarmTotals()
     noticed = Outcome(MediaItem("b"), Status.STORED, notices=(Notice("k", "m"),))
     for _ in range(1_002):
-        totals.add(FAILED)
-        totals.add(noticed)
+        totals.add([FAILED])
+        totals.add([noticed])
     document = totals.as_json(elapsed_seconds=1.0)
     assert len(document["failures"]) == len(document["warnings"]) == 1_000
     assert document["failures_omitted"] == document["warnings_omitted"] == 2

@@ -254,7 +254,7 @@ def test_what_a_live_run_has_met_is_left_to_it(root: StoreRoot) -> None:
     everything = PruneScope(older_than_seconds=0, max_size_bytes=0)
     with write_lock(root), RunLog(root) as log:
         met = entry(2, model="a").key
-        log.append(Outcome(MediaItem("/a"), Status.PRESENT, key=met))
+        log.append([Outcome(MediaItem("/a"), Status.PRESENT, key=met)])
         plan = plan_prune(root, everything, now=NOW)
         assert (len(plan.doomed), met in {each.key for each in plan.doomed}) == (3, False)
         assert plan.as_json()["skipped"] == {"grace": 0, "active_run": 1, "kept": 0}

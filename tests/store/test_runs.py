@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> StoreRoot:
 def test_a_run_reads_back_as_it_was_written(root: StoreRoot) -> None:
     with RunLog(root, now=NOW) as log:
         for outcome in OUTCOMES:
-            log.append(outcome)
+            log.append([outcome])
         log.finish(SUMMARY)
     run = read_run(root, log.run_id)
     told = {"cwd": os.getcwd(), **SUMMARY}
@@ -44,7 +44,7 @@ def test_a_run_reads_back_as_it_was_written(root: StoreRoot) -> None:
 
 def test_a_run_is_live_while_its_process_holds_it(root: StoreRoot) -> None:
     with RunLog(root) as log:
-        log.append(OUTCOMES[0])
+        log.append([OUTCOMES[0]])
         assert read_run(root, log.run_id).live
         assert live_keys(root) == {"k1"}
     ended = read_run(root, "last")
@@ -58,19 +58,19 @@ def test_lines_of_items_that_were_there_wait_for_others(root: StoreRoot) -> None
     )
     with RunLog(root) as log:
         for _ in range(300):
-            log.append(present)
+            log.append([present])
         run = read_run(root, log.run_id)
         assert len(list(run.outcomes())) == 257
-        log.append(OUTCOMES[0])
+        log.append([OUTCOMES[0]])
         assert len(list(run.outcomes())) == 301
-        log.append(present)
+        log.append([present])
     assert len(list(run.outcomes())) == 302
 
 
 def test_a_torn_last_line_is_left_out(root: StoreRoot) -> None:
     with RunLog(root) as log:
         for outcome in OUTCOMES:
-            log.append(outcome)
+            log.append([outcome])
         log.finish({"items": {}})
     data = log.path.read_bytes()
     for length in range(len(data)):
@@ -115,7 +115,7 @@ def test_a_log_that_cannot_be_written_ends_without_ending_the_run(root: StoreRoo
     full = os.open("/dev/full", os.O_WRONLY)
     os.dup2(full, log._fd)
     os.close(full)
-    log.append(OUTCOMES[0])
+    log.append([OUTCOMES[0]])
     assert log.failure == "No space left on device"
     log.finish({})
 

@@ -13,6 +13,7 @@ from vcache_cli.assemble.targets import store_options
 from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_json
 from vcache_cli.errors import UsageError
+from vcache_cli.outcome import PresentFiles
 from vcache_cli.pipeline import MOST_AHEAD
 from vcache_cli.pipeline.ledger import Notebook
 from vcache_cli.pipeline.lookahead import Lookahead
@@ -127,7 +128,10 @@ class BucketDesk:
 
     def over(self, items: Iterable[WarmItem]) -> Iterator[WarmItem | Outcome]:
         """Items in order; the Outcome of each whose files need not be opened."""
-        for chunk in self._lookahead.over(items):
+        for chunk in self._lookahead.over(zip(items)):
+            if isinstance(chunk, PresentFiles):
+                yield from chunk
+                continue
             for item, early in chunk:
                 yield early or item
 

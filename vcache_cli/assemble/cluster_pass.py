@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from vcache_cli.assemble.warm_pass import WRITER_THREADS
@@ -16,7 +17,7 @@ from vcache_cli.outcome import Outcome, Status
 from vcache_cli.remote import UPLOADS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from vcache_cli.assemble.bucket_store import BucketDesk
     from vcache_cli.assemble.cluster import ShardWork
@@ -86,9 +87,9 @@ class ClusterPass:
         self.error = self.error or error
         self.stop()
 
-    def batches(self, items: Iterable[WarmItem]) -> Iterator[tuple[Outcome]]:
+    def batches(self, found: Iterable[Sequence[WarmItem]]) -> Iterator[tuple[Outcome]]:
         """As `run`, each alone."""
-        return zip(self.run(items))
+        return zip(self.run(chain.from_iterable(found)))
 
     def run(self, items: Iterable[WarmItem]) -> Iterator[Outcome]:
         """The Outcome of each item, as it is known."""

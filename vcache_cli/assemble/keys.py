@@ -76,7 +76,7 @@ def corpus_key(source: Source, *, model: str, options: WarmOptions) -> CorpusKey
         if outcome.source_sha256 and outcome.kind in digests:
             digests[outcome.kind].add(outcome.source_sha256)
         elif outcome.failure and outcome.failure.transient:
-            unreadable.add(outcome)
+            unreadable.add([outcome])
     if not any(digests.values()):
         raise NothingToDoError(f"no picture was found{_unread(unreadable)}")
     items = sum(map(len, digests.values()))

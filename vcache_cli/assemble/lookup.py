@@ -9,6 +9,7 @@ from vcache_cli.assemble.current import where_current
 from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
 from vcache_cli.assemble.stores import open_root
 from vcache_cli.pipeline import check_items
+from vcache_cli.protocols import batches_of
 from vcache_cli.store.index import open_index
 from vcache_cli.store.presence import Presence
 
@@ -79,7 +80,7 @@ def look_up(
     if isinstance(present, Presence):
         present = where_current(loaded, present)
     return check_items(
-        source.items(),
+        batches_of(source),
         triage=make_triage(loaded, memo, present),
         prepare=make_prepare(loaded, options, present, only_key=True),
         workers=make_workers(loaded, options),

@@ -69,7 +69,7 @@ def make_triage(
         memo=memo,
         context=loaded.context,
         present=present,
-        present_among=present.among if isinstance(present, Use) else None,
+        present_each=present.are_there if isinstance(present, Use) else None,
         clips=loaded.clips if isinstance(loaded.clips, Failure) else loaded.clips.recipe,
         by_frames=isinstance(loaded.clips, StillsParts),
         retry_errors=retry_errors,

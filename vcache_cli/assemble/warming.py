@@ -22,7 +22,7 @@ from vcache_cli.buckets import is_url
 from vcache_cli.errors import NothingToDoError, VcacheError
 from vcache_cli.outcome import Status
 from vcache_cli.pipeline import MOST_AHEAD, ErrorPolicy, WarmPass, WarmTotals
-from vcache_cli.protocols import Bounded, Trickling
+from vcache_cli.protocols import Bounded, Trickling, batches_of
 from vcache_cli.remote import UPLOADS
 from vcache_cli.store import DiskStore, StoreRoot
 from vcache_cli.store.index import Index, open_index
@@ -157,9 +157,9 @@ class WarmRun:
             StoreFullError, AccessError: the store could not be written to the end.
             NothingToDoError: the corpus is empty.
         """
-        for outcomes in self._pass.batches(self._source.items()):
-            self._totals.add(*outcomes)
-            self._log.append(*outcomes)
+        for outcomes in self._pass.batches(batches_of(self._source)):
+            self._totals.add(outcomes)
+            self._log.append(outcomes)
             yield outcomes
             self._check_policy()
             if self._bucket_run and (failed := self._bucket_run.see(outcomes)):

@@ -6,11 +6,12 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from vcache_cli.errors import UsageError, VcacheError
-from vcache_cli.protocols import Trickling
+from vcache_cli.folders import FolderFiles
+from vcache_cli.protocols import Trickling, batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,24 +45,37 @@ class Corpus:
 
     def items(self) -> Iterator[WarmItem]:
         """The items of the part, counted."""
-        for item in self.chosen():
-            self.found += 1
-            yield item
+        return chain.from_iterable(self.batches())
+
+    def batches(self) -> Iterator[Sequence[WarmItem]]:
+        """As `items`, many at a time of a folder's files."""
+        for batch in self.chosen():
+            self.found += len(batch)
+            yield batch
         self.ended = True
 
-    def chosen(self) -> Iterator[WarmItem]:
+    def chosen(self) -> Iterator[Sequence[WarmItem]]:
         """The items of the part, not counted."""
-        return islice(self._part(), self.limit)
+        left = sys.maxsize if self.limit is None else self.limit
+        batches = self._part()
+        while left > 0 and (batch := next(batches, None)) is not None:
+            yield batch[:left]
+            left -= len(batch)
 
-    def _part(self) -> Iterator[WarmItem]:
+    def _part(self) -> Iterator[Sequence[WarmItem]]:
+        batches = batches_of(self.source)
         if self.shard is None:
-            return self.source.items()
-        from vcache_cli.media import shard_of
-
+            return batches
         part, parts = self.shard
-        return (
-            item for item in self.source.items() if shard_of(item.locator, count=parts) == part - 1
-        )
+        return filter(None, (_of_part(batch, part - 1, parts) for batch in batches))
+
+
+def _of_part(batch: Sequence[WarmItem], part: int, parts: int) -> Sequence[WarmItem]:
+    from vcache_cli.media import shard_of
+
+    if isinstance(batch, FolderFiles):
+        return batch.chosen(shard_of(path, count=parts) == part for path in batch.paths)
+    return [item for item in batch if shard_of(item.locator, count=parts) == part]
 
 
 def corpus(
@@ -120,7 +134,7 @@ def count_ahead(corpus: Corpus, *, walk: bool) -> Callable[[], int | None]:
 
     def walk_ahead() -> None:
         with suppress(VcacheError, OSError):
-            counted.append(sum(1 for _ in corpus.chosen()))
+            counted.append(sum(map(len, corpus.chosen())))
 
     if walk and corpus.walkable:
         threading.Thread(target=walk_ahead, name="count-ahead", daemon=True).start()

@@ -11,7 +11,7 @@ from vcache_cli.cli.documents import dump
 from vcache_cli.errors import AccessError, StoreFullError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from vcache_cli.outcome import Outcome
 
@@ -28,7 +28,7 @@ class Events:
     def __init__(self, write: Callable[[str], object] | None = None) -> None:
         self._write = write
 
-    def write(self, *outcomes: Outcome) -> None:
+    def write(self, outcomes: Sequence[Outcome]) -> None:
         """One line for each, whole, so that who follows the file sees it at once.
 
         Raises:

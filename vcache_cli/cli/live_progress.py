@@ -136,9 +136,9 @@ class LiveProgress:
             self._draw()
             self._region.clear()
 
-    def add(self, *outcomes: Outcome) -> None:
+    def add(self, outcomes: Sequence[Outcome]) -> None:
         """Take Outcomes into account."""
-        self._tally.add(*outcomes)
+        self._tally.add(outcomes)
 
     def say(self, text: str) -> None:
         """One line above that stays."""

@@ -11,7 +11,7 @@ from vcache_cli.errors import AccessError, UsageError
 from vcache_cli.outcome import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Final
 
     from vcache_cli.outcome import Outcome
@@ -31,7 +31,7 @@ class Manifest:
     def __init__(self, write: Callable[[str], object] | None = None) -> None:
         self._write = write
 
-    def write(self, *outcomes: Outcome) -> None:
+    def write(self, outcomes: Sequence[Outcome]) -> None:
         """A line for each entry of items that are in the store; nothing for any other.
 
         Raises:

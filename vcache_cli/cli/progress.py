@@ -13,7 +13,7 @@ from vcache_cli.cli.text import clean, count
 from vcache_cli.outcome import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Final, Self
 
@@ -46,7 +46,7 @@ class Progress(Protocol):
         """End, leaving the screen as it should be."""
         ...
 
-    def add(self, *outcomes: Outcome) -> None:
+    def add(self, outcomes: Sequence[Outcome]) -> None:
         """Take Outcomes into account."""
         ...
 
@@ -95,9 +95,9 @@ class PlainProgress:
     ) -> None:
         """The result says the rest."""
 
-    def add(self, *outcomes: Outcome) -> None:
+    def add(self, outcomes: Sequence[Outcome]) -> None:
         """Say how far it is, where it is time to."""
-        self._tally.add(*outcomes)
+        self._tally.add(outcomes)
         now = self._clock()
         if now >= self._next:
             longer = min((now - self._tally.started) / _CALMER, _CALMEST_SECONDS)

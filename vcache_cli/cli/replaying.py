@@ -86,7 +86,7 @@ def _follow(
 ) -> VcacheError | KeyboardInterrupt | None:
     try:
         for outcome in run:
-            watcher.see(outcome)
+            watcher.see([outcome])
             _bear(run, policy)
     except (VcacheError, KeyboardInterrupt) as error:
         return error

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from vcache_cli.cli.text import count, duration
-from vcache_cli.outcome import Status
+from vcache_cli.outcome import PresentFiles, Status
 from vcache_cli.quantity import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Final
 
     from vcache_cli.outcome import Outcome
@@ -63,8 +63,11 @@ class Tally:
     """Spent per stage, summed over items; complete from the start, as `statuses` is."""
     bytes_written: int = 0
 
-    def add(self, *outcomes: Outcome) -> None:
+    def add(self, outcomes: Sequence[Outcome]) -> None:
         """Count Outcomes."""
+        if isinstance(outcomes, PresentFiles):
+            self.statuses[Status.PRESENT] += len(outcomes)
+            return
         for outcome in outcomes:
             self.statuses[outcome.status] += 1
             self.bytes_written += outcome.bytes_written

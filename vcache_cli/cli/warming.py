@@ -25,10 +25,10 @@ from vcache_cli.errors import (
     VcacheError,
 )
 from vcache_cli.items import Kind
-from vcache_cli.outcome import Outcome, Status
+from vcache_cli.outcome import Outcome, PresentFiles, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Final
 
     from vcache_cli.assemble import WarmRun
@@ -118,12 +118,14 @@ class Watcher:
         self.videos: Counter[str] = Counter()
         """Skipped ones that had no line of their own, by why."""
 
-    def see(self, *outcomes: Outcome) -> None:
+    def see(self, outcomes: Sequence[Outcome]) -> None:
         """Take Outcomes."""
         self.seen += len(outcomes)
-        self._log.write(*outcomes)
-        self._keys.write(*outcomes)
-        self._progress.add(*outcomes)
+        self._log.write(outcomes)
+        self._keys.write(outcomes)
+        self._progress.add(outcomes)
+        if isinstance(outcomes, PresentFiles) and not self._output.verbose:
+            return
         for line in chain.from_iterable(map(self._told, filter(self._tells, outcomes))):
             self._lines += 1
             if self._lines <= _SHOWN_LINES or self._output.verbose:
@@ -170,7 +172,7 @@ class Watcher:
 def _follow(run: WarmRun, watcher: Watcher) -> VcacheError | KeyboardInterrupt | None:
     try:
         for outcomes in run.batches():
-            watcher.see(*outcomes)
+            watcher.see(outcomes)
     except (VcacheError, KeyboardInterrupt) as error:
         return error
     return None

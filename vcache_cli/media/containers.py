@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from vcache_cli.buckets import is_url, open_bucket, parse_place
 from vcache_cli.errors import ReadError, UsageError
+from vcache_cli.folders import FolderFiles
 from vcache_cli.items import FileStat, MediaItem, Part, Trouble
 from vcache_cli.media.logs import LogRules, log_items
 from vcache_cli.media.object_bytes import found_stat
@@ -48,6 +50,16 @@ _NESTED: Final = Trouble(
 Found = Part | tuple[str, Trouble]
 
 
+def _runs(names: Sequence[str]) -> Iterator[tuple[bool, int]]:
+    """How many names after each other are those of containers, and how many are not."""
+    together = "/".join(names).lower()
+    if not any(end in together for end in _CONTAINERS):  # as good as always, and soon told
+        yield False, len(names)
+        return
+    for is_container, run in groupby(name.lower().endswith(_CONTAINERS) for name in names):
+        yield is_container, sum(1 for _ in run)
+
+
 def is_log(path: str) -> bool:
     """True where the name says that it is a request log."""
     return path.lower().endswith(_LOGS)
@@ -65,6 +77,21 @@ class Containers:
     rules: LogRules = field(default_factory=LogRules)
     exclude: Sequence[str] = ()
     """Globs of members that are left out."""
+
+    def opened_all(self, batch: Sequence[MediaItem]) -> Iterator[Sequence[WarmItem]]:
+        """What `opened` gives of each; a folder's files that hold no others stay together."""
+        if not isinstance(batch, FolderFiles):
+            for item in batch:
+                yield from zip(self.opened(item))
+            return
+        begin = 0
+        for is_container, run in _runs(batch.names):
+            files = batch[begin : begin + run]
+            begin += run
+            if is_container:
+                yield from self.opened_all([*files])
+            else:
+                yield files
 
     def opened(self, item: MediaItem) -> Iterable[WarmItem]:
         """What is in `item`, or the item itself where it is no container.

@@ -12,10 +12,12 @@ import hashlib
 import os
 import stat
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from vcache_cli.buckets import is_url
 from vcache_cli.errors import NothingToDoError, UsageError
+from vcache_cli.folders import FolderFiles
 from vcache_cli.items import FileStat, MediaItem, display_path
 from vcache_cli.media.containers import Containers, is_log
 from vcache_cli.media.globs import has_magic, matches
@@ -82,15 +84,19 @@ class Sources:
             AccessError: a bucket that may not be listed.
             ModelError: a bucket, and the extra `remote` is not installed.
         """
+        return chain.from_iterable(self.batches())
+
+    def batches(self) -> Iterator[Sequence[WarmItem]]:
+        """As `items`, many at a time of a folder's files."""
         for spec in self.specs:
             self._check(spec)
-        paths = (item for spec in self.specs for item in self._expand(spec))
+        files = (batch for spec in self.specs for batch in self._expand(spec))
         found = False
         containers = Containers(self.rules, self.exclude)
-        for file in _once(paths) if self._may_overlap() else paths:
-            for item in containers.opened(file):
+        for batch in _once(files) if self._may_overlap() else files:
+            for opened in filter(None, containers.opened_all(batch)):
                 found = True
-                yield item
+                yield opened
         if not found:
             named = ", ".join(f"`{display_path(spec)}`" for spec in self.specs) or "no source"
             raise NothingToDoError(
@@ -112,7 +118,7 @@ class Sources:
         if kind == "stdin" and self.stdin is None:
             raise UsageError("`-` reads a list of paths from standard input, which is not there")
 
-    def _expand(self, spec: str) -> Iterator[MediaItem]:
+    def _expand(self, spec: str) -> Iterator[Sequence[MediaItem]]:
         kind = _kind(spec)
         if kind == "glob":
             # Below `**` the files of a matched folder match themselves.
@@ -133,11 +139,11 @@ class Sources:
         walks: bool = True,
         explicit: bool = True,
         logs: bool = False,
-    ) -> Iterator[MediaItem]:
+    ) -> Iterator[Sequence[MediaItem]]:
         """Files of the paths; `logs`: a request log among them is meant, although it matched."""
         for path in paths:
             if is_url(path):
-                yield from named_objects(path, exclude=self.exclude, is_log=is_log)
+                yield from zip(named_objects(path, exclude=self.exclude, is_log=is_log))
                 continue
             status = _status(path)
             if status is not None and stat.S_ISDIR(status.st_mode):
@@ -147,7 +153,7 @@ class Sources:
                 regular = status is not None and stat.S_ISREG(status.st_mode)
                 facts = FileStat.of(status) if status is not None and regular else None
                 named = explicit or (logs and is_log(path))
-                yield MediaItem(path, facts, explicit=named)
+                yield (MediaItem(path, facts, explicit=named),)
 
     def _may_overlap(self) -> bool:
         first = self.specs[0] if self.specs else ""
@@ -181,15 +187,31 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-def _once(items: Iterable[MediaItem]) -> Iterator[MediaItem]:
+def _once(batches: Iterable[Sequence[MediaItem]]) -> Iterator[Sequence[MediaItem]]:
     seen: set[str] = set()
-    for item in items:
-        # `a/../b` may be another file than `b` where `a` is a link: left as it is.
-        as_it_is = ".." in item.path or is_url(item.path)  # `a//b` is another object than `a/b`
-        name = item.path if as_it_is else os.path.normpath(item.path)
-        if name not in seen:
-            seen.add(name)
-            yield item
+    for batch in batches:
+        names = _names(batch)
+        if seen.isdisjoint(names):
+            yield batch
+        elif isinstance(batch, FolderFiles):
+            yield batch.chosen(name not in seen for name in names)
+        else:
+            yield [item for item, name in zip(batch, names, strict=True) if name not in seen]
+        seen.update(names)
+
+
+def _names(batch: Sequence[MediaItem]) -> list[str]:
+    """What tells each item from others; those of a batch differ anyway."""
+    if isinstance(batch, FolderFiles):
+        prefix = _name(batch.prefix)
+        return [*map(("" if prefix == "." else os.path.join(prefix, "")).__add__, batch.names)]
+    return [_name(item.path) for item in batch]
+
+
+def _name(path: str) -> str:
+    # `a/../b` may be another file than `b` where `a` is a link: left as it is.
+    as_it_is = "/../" in f"/{path}/" or is_url(path)  # `a//b` is another object than `a/b`
+    return path if as_it_is else os.path.normpath(path)
 
 
 def shard_of(path: str, *, count: int) -> int:

@@ -11,10 +11,10 @@ from vcache_cli.errors import NothingToDoError, ReadError, UsageError
 from vcache_cli.items import FileStat, Group, MediaItem, display_path
 from vcache_cli.media.logs import LogRules, log_items
 from vcache_cli.media.requests import MAX_PICTURES, find_request
-from vcache_cli.protocols import Trickling
+from vcache_cli.protocols import Trickling, batches_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from vcache_cli.items import WarmItem
     from vcache_cli.protocols import Source
@@ -127,3 +127,8 @@ class Joined:
         """The items of each, in turn."""
         for source in self.sources:
             yield from source.items()
+
+    def batches(self) -> Iterator[Sequence[WarmItem]]:
+        """The batches of each, in turn."""
+        for source in self.sources:
+            yield from batches_of(source)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from fnmatch import fnmatchcase
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from vcache_cli.items import FileStat, MediaItem
+from vcache_cli.folders import FolderFiles, facts_of
+from vcache_cli.items import MediaItem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,12 +20,17 @@ __all__ = ["is_excluded", "is_tagged_cache", "walk"]
 CACHE_TAG: Final = "CACHEDIR.TAG"
 CACHE_SIGNATURE: Final = b"Signature: 8a477f597d28d172789f06886806bc55"
 
+_MOST_FILES: Final = 2048
+"""Files found at a time: the first of a large folder do not wait for its last."""
+_FEW_FILES: Final = 8
+"""Of a folder with fewer, each is asked of alone: many folders can then be asked of at once."""
+
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
 
-def walk(top: str, *, exclude: Sequence[str] = ()) -> Iterator[MediaItem]:
-    """Items below `top`: a folder's files by name, then its folders by name.
+def walk(top: str, *, exclude: Sequence[str] = ()) -> Iterator[Sequence[MediaItem]]:
+    """Items below `top`, many at a time: a folder's files by name, then its folders by name.
 
     A folder that cannot be listed is an item itself, so that its failure is reported.
     """
@@ -33,14 +40,14 @@ def walk(top: str, *, exclude: Sequence[str] = ()) -> Iterator[MediaItem]:
         try:
             handle, files, folders = _list_folder(folder, exclude)
         except OSError:
-            yield MediaItem(folder)
+            yield (MediaItem(folder),)
             continue
         prefix = os.path.join(folder, "")
         try:
             if folder != top and CACHE_TAG in files and is_tagged_cache(folder):
                 continue
-            for name in files:
-                yield _item(prefix + name, name, handle)
+            for begin in range(0, len(files), _MOST_FILES):
+                yield from _found(prefix, files[begin : begin + _MOST_FILES], handle)
         finally:
             os.close(handle)
         pending.extend(prefix + name for name in reversed(folders))
@@ -97,10 +104,27 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _item(path: str, name: str, folder: int) -> MediaItem:
-    try:
-        status = os.stat(name, dir_fd=folder)  # no long path to follow for each file
-    except OSError:
-        return MediaItem(path)
-    is_file = stat.S_ISREG(status.st_mode)
-    return MediaItem(path, FileStat.of(status) if is_file else None)
+def _found(prefix: str, names: Sequence[str], folder: int) -> Iterator[Sequence[MediaItem]]:
+    """The files as they stand together; what is no file, or cannot be examined, stands alone."""
+    stats = _examined(names, folder)
+    plain = [status is not None and stat.S_ISREG(status.st_mode) for status in stats]
+    begin = 0
+    for is_plain, run in groupby(plain):
+        end = begin + sum(1 for _ in run)
+        if is_plain:
+            facts = tuple(map(facts_of, filter(None, stats[begin:end])))
+            files = FolderFiles(prefix, names[begin:end], facts)
+            yield files if len(files) >= _FEW_FILES else [*files]
+        else:
+            yield [MediaItem(prefix + name) for name in names[begin:end]]
+        begin = end
+
+
+def _examined(names: Sequence[str], folder: int) -> list[os.stat_result | None]:
+    found: list[os.stat_result | None] = []
+    for name in names:
+        try:
+            found.append(os.stat(name, dir_fd=folder))  # no long path to follow for each file
+        except OSError:
+            found.append(None)
+    return found

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vcache_cli.outcome import Outcome, Status
+from vcache_cli.outcome import Outcome, PresentFiles, Status
 from vcache_cli.pipeline.lookahead import Lookahead
 from vcache_cli.pipeline.prepared import NOT_STORED
 from vcache_cli.pipeline.summary import MAX_LISTED
@@ -88,14 +88,18 @@ class CheckReport:
 
 
 def check_items(
-    items: Iterable[WarmItem], *, triage: Triage, prepare: PrepareItem, workers: Engine
+    found: Iterable[Sequence[WarmItem]], *, triage: Triage, prepare: PrepareItem, workers: Engine
 ) -> Iterator[Outcome]:
     """The Outcome of each item: ``present``, ``failed``, or ``skipped`` with the reason.
 
+    `found` are the items as they were found; see `protocols.Batched`.
     `prepare` has `only_key` set, so that nothing is decoded which the key does not need.
     """
     with workers.session(prepare) as session:
-        for looked_up in Lookahead(triage).over(items):
+        for looked_up in Lookahead(triage).over(found):
+            if isinstance(looked_up, PresentFiles):
+                yield from looked_up
+                continue
             for item, early in looked_up:
                 if early:
                     yield early

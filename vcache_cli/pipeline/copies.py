@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from vcache_cli.outcome import Outcome, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vcache_cli.outcome import PresentFiles
 
 __all__ = ["Copies"]
 
@@ -50,6 +55,13 @@ class Copies:
         # of a clip's frames: one that is still in flight is on disk too, or it were not present
         ours = any(key in self._stored or key in self._in_flight for key in outcome.entry_keys)
         return outcome._replace(status=Status.COPY) if ours else outcome
+
+    def settle_all(self, files: PresentFiles) -> Sequence[Outcome]:
+        """The Outcomes of those of `files` that do not wait."""
+        for ours in (self._in_flight.keys(), self._stored.keys()):
+            if ours and not ours.isdisjoint(files.keys):
+                return [*filter(None, map(self.settle, files))]
+        return files
 
     def end(self, first: Outcome) -> list[Outcome]:
         """The Outcomes of those that waited for `first`, which is stored or failed."""

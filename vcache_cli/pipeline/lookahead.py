@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import time
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from vcache_cli.buckets import is_url
 from vcache_cli.errors import VcacheError
 from vcache_cli.items import Kind, MediaItem
 from vcache_cli.outcome import Outcome, Status
+from vcache_cli.pipeline.folder_lookup import FolderLookup
 from vcache_cli.protocols import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from vcache_cli.items import FileStat, WarmItem
+    from vcache_cli.outcome import PresentFiles
     from vcache_cli.pipeline.triage import Triage
     from vcache_cli.protocols import Recall
+
+    LookedUp = list[tuple[WarmItem, Outcome | None]]
 
 __all__ = ["MOST_AHEAD", "Lookahead"]
 
@@ -38,38 +43,54 @@ class Lookahead:
     def __init__(self, triage: Triage, *, most: int = MOST_AHEAD) -> None:
         self._triage = triage
         self._keys_by_digest = triage.target.key_from == "digest"
+        self._folders = FolderLookup.of(triage)
         self._most = most
+        self._size = 1
         self.discover_seconds = 0.0
         """Time spent waiting for items."""
         self._error: VcacheError | None = None
 
-    def over(self, items: Iterable[WarmItem]) -> Iterator[list[tuple[WarmItem, Outcome | None]]]:
-        """`items`, each with its Outcome where none of its files need be opened.
+    def over(self, batches: Iterable[Sequence[WarmItem]]) -> Iterator[PresentFiles | LookedUp]:
+        """The items of `batches`, each with its Outcome where none of its files need be opened.
 
         The first one comes alone. Lists grow while looking ahead pays, and shrink where items
-        have to be worked on: these are found no faster than that is done.
+        have to be worked on: these are found no faster than that is done. Of the files of a
+        folder, those that are there come before the others.
         """
-        iterator, size = iter(items), 1
-        while chunk := self._next_chunk(iterator, size):
-            found = list(zip(chunk, self(chunk), strict=True))
-            yield found
-            early = sum(outcome is not None for _, outcome in found)
-            size = min(self._most, 1 + early * 3 // 2)
+        iterator = iter(batches)
+        while chunk := self._next_chunk(iterator):
+            present, rest = self._folders.split(chunk)
+            yield from present
+            if not rest:
+                self._resize(sum(map(len, present)))
+            yield from self._one_by_one(rest)
 
-    def _next_chunk(self, items: Iterator[WarmItem], size: int) -> list[WarmItem]:
-        """The next `size` items; fewer where they are slow to come, none at the end.
+    def _one_by_one(self, items: Sequence[WarmItem]) -> Iterator[LookedUp]:
+        begin = 0
+        while part := items[begin : begin + self._size]:
+            found = list(zip(part, self(part), strict=True))
+            yield found
+            begin += len(part)
+            self._resize(sum(outcome is not None for _, outcome in found))
+
+    def _resize(self, early: int) -> None:
+        self._size = min(self._most, 1 + early * 3 // 2)
+
+    def _next_chunk(self, batches: Iterator[Sequence[WarmItem]]) -> list[Sequence[WarmItem]]:
+        """The next items, as many as are to be looked up; fewer where they are slow to come.
 
         Raises:
             VcacheError: what the items ended with, once all before it were given.
         """
         if self._error:
             raise self._error
-        begun = time.perf_counter()
-        chunk: list[WarmItem] = []
+        begun, count = time.perf_counter(), 0
+        chunk: list[Sequence[WarmItem]] = []
         try:
-            for item in items:
-                chunk.append(item)
-                if len(chunk) >= size or time.perf_counter() - begun > _PATIENCE_SECONDS:
+            for batch in batches:
+                chunk.append(batch)
+                count += len(batch)
+                if count >= self._size or time.perf_counter() - begun > _PATIENCE_SECONDS:
                     break
         except VcacheError as error:
             if not chunk:
@@ -85,7 +106,8 @@ class Lookahead:
         recalled = iter(self._triage.memo.recall([file for file in files if file], context))
         recalls = [next(recalled) if file else None for file in files]
         keys = [self._key(recall) if recall else None for recall in recalls]
-        there = self._triage.among([key for key in keys if key is not None])
+        known = [key for key in keys if key is not None]
+        there = {*compress(known, self._triage.are_there(known))}
         return [
             Outcome(item, Status.PRESENT, key, recall.seen.source_sha256, Kind.IMAGE)
             if recall and key in there

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from vcache_cli.outcome import Outcome, Status
+from vcache_cli.outcome import Outcome, PresentFiles, Status
 
 __all__ = ["MAX_LISTED", "WarmTotals"]
 
@@ -45,8 +46,11 @@ class WarmTotals:
         """Items that failed."""
         return self.statuses[Status.FAILED]
 
-    def add(self, *outcomes: Outcome) -> None:
+    def add(self, outcomes: Sequence[Outcome]) -> None:
         """Count Outcomes."""
+        if isinstance(outcomes, PresentFiles):
+            self.statuses[Status.PRESENT] += len(outcomes)
+            return
         for outcome in outcomes:
             self.statuses[outcome.status] += 1
             self.bytes_read += outcome.bytes_read

@@ -14,7 +14,7 @@ from vcache_cli.pipeline.prepared import NOT_MEDIA
 from vcache_cli.protocols import Evidence, Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from vcache_cli.items import MediaItem, Trouble, WarmItem
     from vcache_cli.protocols import Memo, WarmTarget
@@ -36,8 +36,8 @@ class Triage:
     retry_errors: bool = False
     clips: Recipe | Failure = VIDEO_SKIPPED
     """The recipe of videos, or why they are skipped."""
-    present_among: Callable[[Sequence[str]], Container[str]] | None = None
-    """Those of many keys of which `present` is true, where asking together is faster."""
+    present_each: Callable[[Sequence[str]], Sequence[bool]] | None = None
+    """What `present` says of each of many keys, where asking together is faster."""
     by_frames: bool = False
     """True where each frame of a video is an entry: which ones, only a memo can tell."""
 
@@ -58,11 +58,9 @@ class Triage:
         found = self._present(item, seen) or self._failed_before(item, seen)
         return found._replace(members_sha256=members) if found else None
 
-    def among(self, keys: Sequence[str]) -> Container[str]:
-        """Those of `keys` that are there."""
-        if self.present_among:
-            return self.present_among(keys)
-        return {key for key in keys if self.present(key)}
+    def are_there(self, keys: Sequence[str]) -> Sequence[bool]:
+        """What `present` says of each key."""
+        return self.present_each(keys) if self.present_each else [*map(self.present, keys)]
 
     def _skipped(self, item: WarmItem, seen: Seen) -> Outcome | None:
         """A file whose content was not read; None where it would be now."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from vcache_cli.errors import AccessError, InvalidEntryError, StoreFullError, VcacheError
-from vcache_cli.outcome import Failure, Outcome, Status
+from vcache_cli.outcome import Failure, Outcome, PresentFiles, Status
 from vcache_cli.pipeline.copies import Copies
 from vcache_cli.pipeline.encoding import Batcher, EncodeBatch, Written
 from vcache_cli.pipeline.frames import Bundle, Bundles, Still
@@ -88,17 +88,21 @@ class WarmPass:
 
     def run(self, items: Iterable[WarmItem]) -> Generator[Outcome]:
         """The Outcome of each item, as it is known."""
-        for outcomes in self.batches(items):
+        for outcomes in self.batches(zip(items)):
             yield from outcomes
 
-    def batches(self, items: Iterable[WarmItem]) -> Generator[Sequence[Outcome]]:
-        """As `run`, many at a time of items that were there: one by one they would cost more."""
+    def batches(self, found: Iterable[Sequence[WarmItem]]) -> Generator[Sequence[Outcome]]:
+        """As `run`, many at a time of items that were there: one by one they would cost more.
+
+        Args:
+            found: the items, as they were found; see `protocols.Batched`.
+        """
         parts = self._parts
         with (
             parts.workers.session(parts.prepare) as prepare,
             parts.encoders.session(parts.encode) as encode,
         ):
-            for told, item in self._looked_up(items):
+            for told, item in self._looked_up(found):
                 if told:
                     yield told
                 if item and not self._stopping.is_set():
@@ -109,13 +113,16 @@ class WarmPass:
         parts.ledger.commit()
 
     def _looked_up(
-        self, items: Iterable[WarmItem]
+        self, found: Iterable[Sequence[WarmItem]]
     ) -> Iterator[tuple[Sequence[Outcome], WarmItem | None]]:
         """In order: Outcomes of items no file of which need be opened, then one to work on.
 
         One that was not there is the last of its Outcomes: who counts failures may stop there.
         """
-        for chunk in self._lookahead.over(items):
+        for chunk in self._lookahead.over(found):
+            if isinstance(chunk, PresentFiles):
+                yield self._copies.settle_all(chunk), None
+                continue
             told: list[Outcome] = []
             for item, early in chunk:
                 settled = self._settle_present(early) if early else None

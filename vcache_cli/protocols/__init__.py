@@ -14,6 +14,7 @@ from vcache_cli.protocols.capabilities import (
     GroupTarget,
     LevelTarget,
     LooseKeys,
+    ManyKeys,
     Numerics,
     Optioned,
     Trickling,
@@ -22,15 +23,18 @@ from vcache_cli.protocols.care import Examiner, ServerFinding, ServerView, Store
 from vcache_cli.protocols.clips import ClipDecoder, ClipFamily, ClipPreprocessor
 from vcache_cli.protocols.compute import Backend, Encoder, Engine, Session, Tower, TowerPlan
 from vcache_cli.protocols.corpus import (
+    Batched,
     Decoder,
     Family,
     Preprocessor,
     RequestPreprocessor,
     Source,
+    batches_of,
 )
 from vcache_cli.protocols.isolation import Isolable, Loss, Resident
 from vcache_cli.protocols.storage import (
     Evidence,
+    FolderMemo,
     KeyFrom,
     Layout,
     Memo,
@@ -46,6 +50,7 @@ from vcache_cli.protocols.storage import (
 __all__ = [
     "Annotator",
     "Backend",
+    "Batched",
     "Bounded",
     "ClipDecoder",
     "ClipFamily",
@@ -58,6 +63,7 @@ __all__ = [
     "Exclusive",
     "Family",
     "FeatureTarget",
+    "FolderMemo",
     "GroupTarget",
     "Isolable",
     "KeyFrom",
@@ -65,6 +71,7 @@ __all__ = [
     "LevelTarget",
     "LooseKeys",
     "Loss",
+    "ManyKeys",
     "Memo",
     "Numerics",
     "Optioned",
@@ -86,4 +93,5 @@ __all__ = [
     "Trickling",
     "Unit",
     "WarmTarget",
+    "batches_of",
 ]

@@ -23,6 +23,7 @@ __all__ = [
     "GroupTarget",
     "LevelTarget",
     "LooseKeys",
+    "ManyKeys",
     "Numerics",
     "Optioned",
     "Trickling",
@@ -127,6 +128,18 @@ class LooseKeys(Protocol):
 
     def is_current(self, recipe: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
         """Whether what was made by the recipe `found` would be made alike by `recipe`, as JSON."""
+        ...
+
+
+@runtime_checkable
+class ManyKeys(Protocol):
+    """A target that makes many keys faster than one after the other. A capability of `Target`.
+
+    Its key follows from the digest.
+    """
+
+    def keys(self, recipe: Recipe, digests: Sequence[str]) -> list[str]:
+        """`WarmTarget.key` of each content, in order."""
         ...
 
 

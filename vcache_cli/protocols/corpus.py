@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vcache_cli.items import Frames, Kind, Pixels, WarmItem
     from vcache_cli.profile import Profile
 
-__all__ = ["Decoder", "Family", "Preprocessor", "Source"]
+__all__ = ["Batched", "Decoder", "Family", "Preprocessor", "Source", "batches_of"]
 
 
 class Source(Protocol):
@@ -22,6 +22,20 @@ class Source(Protocol):
     def items(self) -> Iterator[WarmItem]:
         """Each item or group once per name; in one order for an unchanged corpus."""
         ...
+
+
+@runtime_checkable
+class Batched(Protocol):
+    """A source that finds many items at a time. A capability of `Source`."""
+
+    def batches(self) -> Iterator[Sequence[WarmItem]]:
+        """The same items in the same order; files of a folder as `FolderFiles`."""
+        ...
+
+
+def batches_of(source: Source) -> Iterator[Sequence[WarmItem]]:
+    """The items of `source`: many at a time where it finds them so, else each alone."""
+    return source.batches() if isinstance(source, Batched) else zip(source.items())
 
 
 class Decoder(Protocol):

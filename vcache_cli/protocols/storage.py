@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from vcache_cli.entry import Entry
+    from vcache_cli.folders import FolderFiles
     from vcache_cli.header import HeaderLimits
     from vcache_cli.items import Features, FileStat, Frames, Kind, Pixels
     from vcache_cli.outcome import Failure
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Evidence",
+    "FolderMemo",
     "KeyFrom",
     "Layout",
     "Memo",
@@ -232,4 +234,17 @@ class Memo(Protocol):
 
     def failed(self, source_sha256: str, context: str) -> Failure | None:
         """The permanent failure that this content met before."""
+        ...
+
+
+@runtime_checkable
+class FolderMemo(Protocol):
+    """A memo that answers for the files of a folder together. A capability of `Memo`."""
+
+    def digests_of(self, files: FolderFiles) -> Sequence[str]:
+        """Content of each file, in order; empty where `unchanged` names no picture."""
+        ...
+
+    def known_among(self, digests: Sequence[str], context: str) -> Sequence[str]:
+        """`known` of each content, in order; empty where it is not."""
         ...

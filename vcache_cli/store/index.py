@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,8 @@ from vcache_cli.errors import VcacheError
 from vcache_cli.header import canonical_order
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.index_entries import EntryTable, Totals
-from vcache_cli.store.index_file import IndexFile, checked_rows
+from vcache_cli.store.index_file import checked_rows
+from vcache_cli.store.index_memos import IndexMemos
 from vcache_cli.store.index_refresh import Refresh, refresh
 from vcache_cli.store.index_schema import (
     Packed,
@@ -24,7 +24,6 @@ from vcache_cli.store.index_schema import (
     pack_key,
     unpack_key,
 )
-from vcache_cli.store.memos import MemoTable
 from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.rows import EntryRow, FileFacts, TensorShape, row_of
 
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from typing import Final, Literal, Self
 
     from vcache_cli.entry import Entry
-    from vcache_cli.items import FileStat
-    from vcache_cli.outcome import Failure
-    from vcache_cli.protocols import Recall, Seen
     from vcache_cli.store.index_schema import Database
     from vcache_cli.store.meta import StoreRoot
 
@@ -58,20 +54,18 @@ def open_index(root: StoreRoot, *, mode: Literal["r", "w"] = "r") -> Index:
     return Index(root, open_database(root, write=mode == "w"))
 
 
-class Index(IndexFile):
+class Index(IndexMemos):
     """Rows of entries, and the memos of earlier runs. One thread."""
 
     def __init__(self, root: StoreRoot, database: Database) -> None:
-        self._opened_ns = time.time_ns()
         self._is_fresh = False
         self._rows: dict[str, EntryRow | None] = {}
         self._uses: dict[str, int] = {}
         self._sources: dict[tuple[str, str], None] = {}
-        self._memos = MemoTable(database.connection)
         super().__init__(root, database)
 
     def _take(self, connection: sqlite3.Connection) -> None:
-        self._memos.connection = connection
+        super()._take(connection)
         self._entries = EntryTable(connection, self._root.layout)
 
     def _forget_ids(self) -> None:
@@ -89,70 +83,6 @@ class Index(IndexFile):
     ) -> None:
         """Commit and close."""
         self.close()
-
-    # --- memos -------------------------------------------------------------------------------
-
-    def unchanged(self, path: str, stat: FileStat) -> Seen | None:
-        """What was learnt of that path, where its stat is still the same."""
-        return self._ask(lambda: self._memos.unchanged(path, stat), None)
-
-    def known(self, source_sha256: str, context: str) -> str | None:
-        """The entry key of known content; `context` digests recipe and library versions."""
-        return self._ask(lambda: self._known(source_sha256, context), None)
-
-    def _known(self, source_sha256: str, context: str) -> str | None:
-        key = self._memos.known(source_sha256, context)
-        if key is not None:
-            self._entries.path_of(key)
-        return key
-
-    def failed(self, source_sha256: str, context: str) -> Failure | None:
-        """The permanent failure that this content met before."""
-        return self._ask(lambda: self._memos.failed(source_sha256, context), None)
-
-    def recall(
-        self, files: Sequence[tuple[str, FileStat]], context: str | None
-    ) -> list[Recall | None]:
-        """`unchanged` and `known` of many files at once, in order; the fast way.
-
-        No key is looked for where `context` is None.
-        """
-        return self._ask(lambda: self._recall(files, context), [None] * len(files))
-
-    def _recall(
-        self, files: Sequence[tuple[str, FileStat]], context: str | None
-    ) -> list[Recall | None]:
-        found = self._memos.recall(files, context)
-        for each in found if context else ():
-            if each is not None and each.key is not None:
-                self._entries.path_of(each.key)
-        return found
-
-    def remember_unchanged(
-        self, path: str, stat: FileStat, seen: Seen, now_ns: int | None = None
-    ) -> None:
-        """What the file at `path` holds; not recorded while it may change again unnoticed.
-
-        Args:
-            path: as the operating system spells it (`surrogateescape`), absolute.
-            stat: from before the file was read.
-            seen: what was read.
-            now_ns: when it was read, at the latest; when the index was opened, where not given.
-        """
-        self._memos.remember_unchanged(path, stat, seen, now_ns or self._opened_ns)
-        self._commit_when_full()
-
-    def remember_known(self, source_sha256: str, context: str, key: str) -> None:
-        """That this content has this entry key."""
-        self._memos.remember_known(source_sha256, context, key)
-
-    def remember_failure(self, source_sha256: str, context: str, failure: Failure) -> None:
-        """That this content fails for good; a transient failure is not recorded."""
-        self._memos.remember_failure(source_sha256, context, failure)
-
-    def forget_failures(self) -> None:
-        """So that every item that failed is tried again."""
-        self._ask(self._memos.forget_failures, None)
 
     # --- entries -----------------------------------------------------------------------------
 

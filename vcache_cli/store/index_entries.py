@@ -144,12 +144,12 @@ class EntryTable:
 
     def used_within(self, path: str, begin_ns: int, end_ns: int) -> list[str]:
         """Keys of the entries of a directory that were used then."""
-        rows = self._connection.execute(
+        sql = (
             "SELECT key FROM entries JOIN directories ON directory = id"
-            " WHERE path = ? AND used BETWEEN ? AND ?",
-            (os.fsencode(path), begin_ns, end_ns),
-        ).fetchall()
-        return [unpack_key(key) for (key,) in rows]
+            " WHERE path = ? AND used BETWEEN ? AND ?"
+        )
+        rows = self._connection.execute(sql, (os.fsencode(path), begin_ns, end_ns))
+        return [key.hex() if type(key) is bytes else unpack_key(key) for (key,) in rows]
 
     def mark_used(self, uses: Mapping[str, int]) -> None:
         """Set when entries were used, nanoseconds since 1970 by key."""

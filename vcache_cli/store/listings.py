@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -21,9 +20,10 @@ __all__ = ["TOUCH_NS", "Listings", "Uses"]
 TOUCH_NS: Final = 3_600 * 10**9
 """Between two touches of an entry."""
 
+_SHARD_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LASTS_NS: Final = 60 * 10**9
 """A listing is believed that long: its entries must not come of age meanwhile."""
-_ASKED_OFTEN: Final = 16
+_ASKED_OFTEN: Final = 8
 """Looks into a shard from which on reading all of it costs less."""
 _MOST_KEYS: Final = 131_072
 """Keys held at once."""
@@ -83,30 +83,34 @@ class Listings:
                 self._list(shard)
 
     def _list(self, shard: str) -> None:
-        now_ns, state = time.time_ns(), self._state(shard)
-        # One that changed just now may change again and keep its mtime.
-        if state is None or not stat.S_ISDIR(state[0]) or state[2] > now_ns - SETTLE_NS:
-            return
+        now_ns = time.time_ns()
         try:
-            with os.scandir(f"{self._base}/{shard}") as entries:
-                names = {f"{shard}/{each.name}" for each in entries if _is_file(each)}
+            folder = os.open(f"{self._base}/{shard}", _SHARD_FLAGS)
         except OSError:
             return
+        try:
+            state = _state_of(os.fstat(folder))
+            # One that changed just now may change again and keep its mtime.
+            if state[2] > now_ns - SETTLE_NS:
+                return
+            with os.scandir(folder) as entries:
+                files = [each.name for each in entries if each.is_file(follow_symlinks=False)]
+        except OSError:
+            return
+        finally:
+            os.close(folder)
         used = self._uses.used_within(shard, now_ns - TOUCH_NS + _LASTS_NS, now_ns)
-        keys = tuple(key for key in used if self._path_of(key) in names)
+        path_of, places = self._path_of, {f"{shard}/{name}" for name in files}
+        keys = tuple([key for key in used if path_of(key) in places])
         self._shards[shard] = _Shard(state, now_ns, keys)
         self.keys.update(keys)
 
     def _state(self, shard: str) -> tuple[int, int, int] | None:
         try:
-            facts = os.lstat(f"{self._base}/{shard}")
+            return _state_of(os.lstat(f"{self._base}/{shard}"))
         except OSError:
             return None
-        return facts.st_mode, facts.st_ino, facts.st_mtime_ns
 
 
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file(follow_symlinks=False)
-    except OSError:
-        return False
+def _state_of(facts: os.stat_result) -> tuple[int, int, int]:
+    return facts.st_mode, facts.st_ino, facts.st_mtime_ns

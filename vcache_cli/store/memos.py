@@ -6,24 +6,24 @@ import os
 import struct
 from typing import TYPE_CHECKING
 
-from vcache_cli.items import Kind
+from vcache_cli.items import FileStat, Kind
 from vcache_cli.outcome import Failure
 from vcache_cli.protocols import Recall, Seen
 from vcache_cli.store.index_schema import Packed, check_types, pack_key, unpack_key
+from vcache_cli.store.memo_columns import STAT, unchanged_digests
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Mapping, Sequence
     from typing import Final
 
-    from vcache_cli.items import FileStat
+    from vcache_cli.folders import FolderFiles
 
 __all__ = ["SETTLE_NS", "MemoTable"]
 
 SETTLE_NS: Final = 2_000_000_000
 """A file changed later than this before now may change again without a new mtime."""
 
-_STAT: Final = struct.Struct("<QqqQQ")
 _MASK: Final = 2**64 - 1
 _FAR: Final = 2**63 - 1
 _CHUNK: Final = 512
@@ -79,6 +79,22 @@ class MemoTable:
             keys = {} if packed is None else self._keys_of({row[2] for row in kept if row}, packed)
             found.extend([_recall(row, keys) if row else None for row in kept])
         return found
+
+    def digests_of(self, files: FolderFiles) -> Sequence[str]:
+        """Content of each file that `unchanged` calls a picture; empty of any other."""
+        if not self._unchanged and (found := unchanged_digests(self.connection, files)):
+            return found
+        prefix, facts = files.absolute_prefix, map(FileStat._make, files.facts)
+        named = [(prefix + name, stat) for name, stat in zip(files.names, facts, strict=True)]
+        return [_picture(recall) if recall else "" for recall in self.recall(named, None)]
+
+    def known_among(self, digests: Sequence[str], context: str) -> Sequence[str]:
+        """`known` of each content, in order; empty where it is not."""
+        keys: dict[Packed, Packed] = {}
+        packed, sources = pack_key(context), [*map(pack_key, digests)]
+        for start in range(0, len(sources), _CHUNK):
+            keys.update(self._keys_of(set(sources[start : start + _CHUNK]), packed))
+        return [unpack_key(key) if (key := keys.get(each)) else "" for each in sources]
 
     def _rows_of(self, names: Sequence[bytes]) -> dict[bytes, _Row]:
         """What is remembered under each name, and maybe under others."""
@@ -178,24 +194,28 @@ class MemoTable:
 
 def _packed_stats(files: Sequence[tuple[str, FileStat]]) -> list[bytes]:
     try:
-        return [_STAT.pack(*stat) for _, stat in files]
+        return [STAT.pack(*stat) for _, stat in files]
     except struct.error:
         return [_packed_stat(stat) for _, stat in files]
 
 
 def _packed_stat(stat: FileStat) -> bytes:
     try:
-        return _STAT.pack(*stat)
+        return STAT.pack(*stat)
     except struct.error:
         # A time that 64 bits cannot hold is never remembered: no two of them are taken as one.
         size_bytes, *times_ns, inode, device = stat
         mtime_ns, ctime_ns = (max(-_FAR, min(ns, _FAR)) for ns in times_ns)
-        return _STAT.pack(size_bytes, mtime_ns, ctime_ns, inode & _MASK, device & _MASK)
+        return STAT.pack(size_bytes, mtime_ns, ctime_ns, inode & _MASK, device & _MASK)
 
 
 def _recall(row: _Row, keys: Mapping[Packed, Packed]) -> Recall:
     key = keys.get(row[2]) if keys else None
     return Recall(_seen(row[2], row[3]), None if key is None else unpack_key(key))
+
+
+def _picture(recall: Recall) -> str:
+    return recall.seen.source_sha256 if recall.seen.kind is Kind.IMAGE else ""
 
 
 def _seen(source: Packed, kind: str) -> Seen:

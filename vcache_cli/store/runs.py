@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
-from vcache_cli.outcome import Status
+from vcache_cli.outcome import PresentFiles, Status, lines_of
 from vcache_cli.store.create import write_meta
 from vcache_cli.store.files import (
     TEMP_FLAGS,
@@ -27,7 +27,7 @@ from vcache_cli.store.run_id import is_run_id, new_run_id
 from vcache_cli.store.run_retention import retire_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Final, Self
@@ -85,15 +85,17 @@ class RunLog:
         """Close; without `finish` the run reads as interrupted."""
         self.close()
 
-    def append(self, *outcomes: Outcome) -> None:
+    def append(self, outcomes: Sequence[Outcome]) -> None:
         """Add the lines of Outcomes; nothing once the disk refused one (see `failure`).
 
         Lines of items that were there before wait for others, for less than a second where more
         items come: who is killed meanwhile has lost nothing that would be done again.
         """
-        self._lines += [outcome.as_line() for outcome in outcomes]
+        self._lines += lines_of(outcomes)
         now = self._clock()
-        waits = all(outcome.status is Status.PRESENT for outcome in outcomes)
+        waits = isinstance(outcomes, PresentFiles) or all(
+            outcome.status is Status.PRESENT for outcome in outcomes
+        )
         if not waits or now - self._flushed >= _FLUSH_SECONDS or len(self._lines) >= _BLOCK_LINES:
             self._flush(now)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import time
+from itertools import compress, count
+from operator import not_
 from typing import TYPE_CHECKING
 
 from vcache_cli.store.files import OsFiles
@@ -51,13 +53,15 @@ class Use:
         self._uses = uses
         self._listings = Listings(root, uses) if uses and self._has_real_shards else None
 
-    def among(self, keys: Sequence[str]) -> set[str]:
-        """Those of `keys` that are there; they were used now."""
-        found: set[str] = set()
-        if self._listings:
-            self._listings.refresh()
-            found = self._listings.keys.intersection(keys)
-        found.update([key for key in keys if key not in found and self(key)])
+    def are_there(self, keys: Sequence[str]) -> list[bool]:
+        """What asking each says, in order."""
+        if not self._listings:
+            return [self(key) for key in keys]
+        self._listings.refresh()
+        listed = self._listings.keys
+        found = [*map(listed.__contains__, keys)]
+        for place in compress(count(), map(not_, found)):
+            found[place] = keys[place] in listed or self(keys[place])
         return found
 
     def __call__(self, key: str) -> bool:

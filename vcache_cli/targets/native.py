@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from vcache_cli.digest import DIGEST_LENGTH, canonical_json, digest_bytes
+from vcache_cli.digest import canonical_json, digest_bytes
 from vcache_cli.entry import Entry, Provenance, creation_time
 from vcache_cli.errors import InvalidEntryError
 from vcache_cli.header import HeaderLimits
 from vcache_cli.items import Features, Pixels, Stage, display_path
 from vcache_cli.levels import LevelTensor
-from vcache_cli.targets.fields import HEX, count_of, kind_of
+from vcache_cli.targets.fields import count_of, kind_of
 from vcache_cli.targets.native_levels import AXIS_FIELD, STRIDE_FIELD, level_fields, with_levels
 from vcache_cli.targets.values import stored
 from vcache_cli.tensor import Tensor
@@ -30,6 +30,7 @@ __all__ = ["NativeLayout", "NativeTarget", "native_key"]
 _FORMAT: Final = "1"
 _LEVELS_FORMAT: Final = "2"
 """Of entries with levels and tables: a reader that knows none must not take levels for pixels."""
+_is_key: Final = re.compile(r"[0-9a-f]{64}").fullmatch
 _PATH: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.safetensors")
 _CLIP_FIELDS: Final = ("exact", "frame_seconds")
 """What is said of a clip beside its tensors; pictures have neither."""
@@ -50,6 +51,16 @@ def _key(stage: str, source_sha256: str, recipe_sha256: str) -> str:
     hasher = _key_hasher(recipe_sha256).copy()
     hasher.update(f'{source_sha256}","stage":"{stage}"}}'.encode())  # a hostile one is any text
     return hasher.hexdigest()
+
+
+def _keys(stage: str, sources_sha256: Sequence[str], recipe_sha256: str) -> list[str]:
+    copy, tail = _key_hasher(recipe_sha256).copy, f'","stage":"{stage}"}}'
+    keys = []
+    for source_sha256 in sources_sha256:
+        hasher = copy()
+        hasher.update(f"{source_sha256}{tail}".encode())
+        keys.append(hasher.hexdigest())
+    return keys
 
 
 @lru_cache(maxsize=256)
@@ -88,7 +99,7 @@ class NativeLayout:
         Raises:
             ValueError: not 64 lowercase hexadecimal digits.
         """
-        if len(key) != DIGEST_LENGTH or key.strip(HEX):
+        if not _is_key(key):
             raise ValueError(f"{key[:80]!r} is not a key: 64 lowercase hexadecimal digits")
         return f"{key[:2]}/{key}.safetensors"
 
@@ -184,6 +195,10 @@ class NativeTarget:
     def key(self, recipe: Recipe, evidence: Evidence) -> str:
         """`native_key` of the recipe's stage."""
         return native_key(recipe.stage, evidence.source_sha256, recipe.digest)
+
+    def keys(self, recipe: Recipe, digests: Sequence[str]) -> list[str]:
+        """`key` of each content."""
+        return _keys(recipe.stage, digests, recipe.digest)
 
     def tensors(self, recipe: Recipe, value: Pixels | Features) -> dict[str, Tensor]:
         """Pixels as they are; float32 features in the recipe's stored dtype.
