@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import until
 from vcache_cli.cli.corpus import Corpus, corpus, count_ahead
 from vcache_cli.cli.errors import Terminated
 from vcache_cli.cli.events import open_events
@@ -129,6 +130,37 @@ def test_plain_lines_come_now_and_then_and_name_the_slowest_stage() -> None:
 
 def test_plain_lines_of_a_long_run_are_rarer() -> None:
     assert len(plain(io.StringIO(), 4 * 3600, 1.0)) < 320
+
+
+def test_a_run_that_says_nothing_for_a_minute_is_still_at_work() -> None:
+    now, err = [0.0], io.StringIO()
+    progress = PlainProgress(Output(stderr=err), Tally(lambda: None, 0.0), clock=lambda: now[0])
+    assert progress.remind() == 60
+    progress.add([outcome(Status.STORED)])
+    now[0] = 59.0
+    assert progress.remind() == 1
+    now[0] = 70.0
+    progress.say("a.jpg: a warning")
+    now[0] = 129.0
+    assert progress.remind() == 1
+    assert err.getvalue() == "a.jpg: a warning\n"
+    now[0] = 130.0
+    assert progress.remind() == 60
+    assert err.getvalue().splitlines()[1:] == [
+        "still at work: 1 item, 0.0/s, 0 hits, 1.0 KiB written"
+    ]
+
+
+@pytest.mark.parametrize(("json", "quiet"), [(False, False), (True, False), (False, True)])
+def test_a_reminder_needs_no_item_but_somebody_who_reads_it(
+    monkeypatch: pytest.MonkeyPatch, *, json: bool, quiet: bool
+) -> None:
+    monkeypatch.setattr("vcache_cli.cli.progress._SILENT_SECONDS", 0.0)
+    err = io.StringIO()
+    with PlainProgress(Output(json, quiet, stderr=err), Tally(lambda: None, 0.0)) as progress:
+        until(lambda: err.getvalue() or not progress._reminder.is_alive())
+    assert not progress._reminder.is_alive()
+    assert bool(err.getvalue()) is not (json or quiet)
 
 
 def test_a_terminal_shows_a_bar_and_lines_above_it() -> None:

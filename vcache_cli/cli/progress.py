@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
@@ -28,6 +29,9 @@ _CALMER: Final = 20
 """A run of this many times longer may keep a line waiting for that time."""
 
 _CALMEST_SECONDS: Final = 60.0
+
+_SILENT_SECONDS: Final = 60.0
+"""After which a run says that it goes on, where nothing else was said."""
 
 
 class Progress(Protocol):
@@ -82,9 +86,15 @@ class PlainProgress:
         self._every_seconds = every_seconds
         self._tally = tally
         self._next = tally.started + every_seconds
+        self._said = tally.started
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._reminder = threading.Thread(target=self._remind, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
         """Nothing is shown at first."""
+        if not (self._output.quiet or self._output.json):
+            self._reminder.start()
         return self
 
     def __exit__(
@@ -94,22 +104,43 @@ class PlainProgress:
         trace: TracebackType | None,
     ) -> None:
         """The result says the rest."""
+        self._ended.set()
+        if self._reminder.is_alive():
+            self._reminder.join()
 
     def add(self, outcomes: Sequence[Outcome]) -> None:
         """Say how far it is, where it is time to."""
-        self._tally.add(outcomes)
-        now = self._clock()
-        if now >= self._next:
-            longer = min((now - self._tally.started) / _CALMER, _CALMEST_SECONDS)
-            self._next = now + max(self._every_seconds, longer)
-            self._output.say("; ".join(filter(None, self._told(now))))
+        with self._lock:
+            self._tally.add(outcomes)
+            now = self._clock()
+            if now >= self._next:
+                longer = min((now - self._tally.started) / _CALMER, _CALMEST_SECONDS)
+                self._next = now + max(self._every_seconds, longer)
+                self._said = now
+                self._output.say("; ".join(filter(None, self._told(now))))
+
+    def remind(self) -> float:
+        """Say that it goes on, where one item takes long; seconds until that may be so again."""
+        with self._lock:
+            now = self._clock()
+            if (left := self._said + _SILENT_SECONDS - now) > 0:
+                return left
+            self._said = now
+            self._output.say(f"still at work: {self._tally.describe(now)}")
+            return _SILENT_SECONDS
+
+    def _remind(self) -> None:
+        while not self._ended.wait(self.remind()):
+            pass
 
     def _told(self, now: float) -> tuple[str, str]:
         return self._tally.describe(now), self._tally.slowest(now)
 
     def say(self, text: str) -> None:
         """One line."""
-        self._output.complain(text)
+        with self._lock:
+            self._said = self._clock()
+            self._output.complain(text)
 
     def note(self, text: str) -> None:
         """One line, straight to the descriptor: the stream may be in use right now."""
