@@ -9,6 +9,7 @@ from vcache_cli.assemble.bucket_store import BucketDesk, BucketStore
 from vcache_cli.assemble.cluster_pass import ClusterPass, open_cluster
 from vcache_cli.errors import VcacheError
 from vcache_cli.outcome import Status
+from vcache_cli.remote import UPLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,6 +43,11 @@ class BucketRun:
     def note(self) -> str:
         """What is left to do."""
         return f"vcache pull {self._store.share.url} --store DIR  # where a server is to have them"
+
+    @property
+    def lanes(self) -> int:
+        """How many entries are on their way at once."""
+        return UPLOADS
 
     @contextmanager
     def outlet(self, ledger: Ledger) -> Iterator[Outlet]:

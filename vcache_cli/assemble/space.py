@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from vcache_cli.assemble.targets import load_target
 from vcache_cli.errors import LockBusyError, RefusedError, StoreFullError
 from vcache_cli.store.index import open_index
-from vcache_cli.store.prune import GRACE_SECONDS, PruneScope, plan_prune
 
 if TYPE_CHECKING:
     from vcache_cli.assemble.options import WarmOptions
@@ -51,8 +50,8 @@ class PruningWriter:
     store: DiskStore
     writer: EntryWriter
     budget: Budget | None
-    max_size_bytes: int | None = None
-    grace_seconds: float = GRACE_SECONDS
+    max_size_bytes: int | None
+    grace_seconds: float
     pruned_entries: int = 0
     pruned_bytes: int = 0
     _pruning: threading.Lock = field(default_factory=threading.Lock)
@@ -107,6 +106,8 @@ class PruningWriter:
 
     def _prune(self) -> int:
         """Bytes freed by one prune; 0 where another process prunes, or nothing may go."""
+        from vcache_cli.store.prune import PruneScope, plan_prune
+
         root = self.store.root
         with open_index(root) as index:
             index.refresh()

@@ -8,10 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vcache_cli.assemble.bucket_run import BucketRun
-from vcache_cli.assemble.bucket_store import BucketStore, open_bucket_store, refuse_limits
-from vcache_cli.assemble.cluster import ShardWork, check_engine
-from vcache_cli.assemble.cluster_pass import ClusterPass, open_cluster
 from vcache_cli.assemble.passes import worker_count
 from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.space import PruningWriter, refuse_pruning
@@ -23,7 +19,6 @@ from vcache_cli.errors import NothingToDoError, VcacheError
 from vcache_cli.outcome import Status
 from vcache_cli.pipeline import MOST_AHEAD, ErrorPolicy, WarmPass, WarmTotals
 from vcache_cli.protocols import Bounded, Trickling, batches_of
-from vcache_cli.remote import UPLOADS
 from vcache_cli.store import DiskStore, StoreRoot
 from vcache_cli.store.index import Index, open_index
 from vcache_cli.store.recipes import keep_recipe
@@ -35,6 +30,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from vcache_cli.assemble.bucket_run import BucketRun
+    from vcache_cli.assemble.bucket_store import BucketStore
+    from vcache_cli.assemble.cluster import ShardWork
+    from vcache_cli.assemble.cluster_pass import ClusterPass
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.outcome import Outcome
     from vcache_cli.protocols import Source
@@ -72,17 +71,25 @@ def open_warm(source: Source, *, store: Path | str, model: str, options: WarmOpt
     """
     ErrorPolicy.parse(options.on_error, options.max_errors)  # refused before anything is loaded
     refuse_pruning(options)
-    check_engine(options)
-    url = str(store) if is_url(str(store)) else None
-    if url:
-        refuse_limits(options)
+    if options.engine != "local":
+        from vcache_cli.assemble.cluster import check_engine
+
+        check_engine(options)
+    if is_url(str(store)):
+        loaded, place = _open_bucket(str(store), model, options)
+        return WarmRun(source, model=model, loaded=loaded, place=place, options=options)
     loaded = load_recipe(model, options)
-    if url:
-        place: StoreRoot | BucketStore = open_bucket_store(url, loaded, options)
-    else:
-        common = store_options(loaded.target, loaded.recipe)
-        place = create_root(store, target=options.target, options=common)
-    return WarmRun(source, model=model, loaded=loaded, place=place, options=options)
+    common = store_options(loaded.target, loaded.recipe)
+    root = create_root(store, target=options.target, options=common)
+    return WarmRun(source, model=model, loaded=loaded, place=root, options=options)
+
+
+def _open_bucket(url: str, model: str, options: WarmOptions) -> tuple[LoadedRecipe, BucketStore]:
+    from vcache_cli.assemble.bucket_store import open_bucket_store, refuse_limits
+
+    refuse_limits(options)
+    loaded = load_recipe(model, options)
+    return loaded, open_bucket_store(url, loaded, options)
 
 
 class WarmRun:
@@ -108,8 +115,8 @@ class WarmRun:
         self._source = source
         self._model = model
         self._loaded = loaded
-        self._bucket = place if isinstance(place, BucketStore) else None
-        self._root = place.state if isinstance(place, BucketStore) else place
+        self._bucket = None if isinstance(place, StoreRoot) else place
+        self._root = place if isinstance(place, StoreRoot) else place.state
         self._options = options
         self._policy = ErrorPolicy.parse(options.on_error, options.max_errors)
         self._held = ExitStack()
@@ -128,6 +135,8 @@ class WarmRun:
             keep_recipe(self._root, self._loaded.recipe.as_json())
             self._log = held.enter_context(RunLog(self._root))
             if self._bucket:
+                from vcache_cli.assemble.bucket_run import BucketRun
+
                 self._bucket_run = BucketRun(self._bucket, self._loaded, self._log.run_id)
                 held.callback(self._bucket_run.close)  # once the writers have ended
             self._pass = self._make_pass(store, index, held)
@@ -184,9 +193,9 @@ class WarmRun:
     @property
     def lanes(self) -> dict[str, int]:
         """How many items at once are in each part of the run: prepare, encode, write."""
-        if isinstance(self._pass, ClusterPass):
+        if not isinstance(self._pass, WarmPass):
             return self._pass.lanes
-        writers = UPLOADS if self._bucket else WRITER_THREADS
+        writers = self._bucket_run.lanes if self._bucket_run else WRITER_THREADS
         lanes = {"prepare": worker_count(self._options), "write": writers}
         encoder = self._loaded.encoder
         return {**lanes, "encode": encoder.concurrency} if encoder else lanes
@@ -232,6 +241,8 @@ class WarmRun:
     def _make_pass(self, store: DiskStore, index: Index, held: ExitStack) -> WarmPass | ClusterPass:
         bucket = self._bucket_run
         if self._options.engine == "ray":
+            from vcache_cli.assemble.cluster_pass import open_cluster
+
             work = self._work()
             opened = bucket.cluster(work, index) if bucket else open_cluster(work)
             return held.enter_context(opened)
@@ -244,6 +255,8 @@ class WarmRun:
         return made
 
     def _work(self) -> ShardWork:
+        from vcache_cli.assemble.cluster import ShardWork
+
         return ShardWork(
             store=str(self._root.path),
             store_id=self._root.meta.store_id,

@@ -56,12 +56,13 @@ def bucket_request(given: Mapping[str, Any], *, dry_run: bool) -> Request | None
         UsageError: see `request`; a limit that a bucket does not have, or a look ahead.
         RefusedError: see `request`.
     """
-    from vcache_cli.assemble.bucket_store import refuse_limits
     from vcache_cli.buckets import is_url, parse_place
 
     url = given.get("store")
     if url is None or not is_url(url):
         return None
+    from vcache_cli.assemble.bucket_store import refuse_limits
+
     place = parse_place(url)
     if dry_run:
         raise UsageError(

@@ -1,12 +1,18 @@
 """Targets: what each consumer of a store looks up, where, and in which form."""
 
-from vcache_cli.targets.mlx_vlm import MlxVlmTarget
-from vcache_cli.targets.mlx_vlm_layout import MlxVlmLayout, mlx_vlm_key
-from vcache_cli.targets.native import NativeLayout, NativeTarget, native_key
-from vcache_cli.targets.omlx import OmlxTarget
-from vcache_cli.targets.omlx_layout import OmlxLayout
-from vcache_cli.targets.omlx_names import image_hash, omlx_grid, omlx_key, omlx_tensor_names
-from vcache_cli.targets.vllm_ec import VllmEcLayout, VllmEcTarget
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vcache_cli.targets.mlx_vlm import MlxVlmTarget
+    from vcache_cli.targets.mlx_vlm_layout import MlxVlmLayout, mlx_vlm_key
+    from vcache_cli.targets.native import NativeLayout, NativeTarget, native_key
+    from vcache_cli.targets.omlx import OmlxTarget
+    from vcache_cli.targets.omlx_layout import OmlxLayout
+    from vcache_cli.targets.omlx_names import image_hash, omlx_grid, omlx_key, omlx_tensor_names
+    from vcache_cli.targets.vllm_ec import VllmEcLayout, VllmEcTarget
 
 __all__ = [
     "MlxVlmLayout",
@@ -24,3 +30,29 @@ __all__ = [
     "omlx_key",
     "omlx_tensor_names",
 ]
+
+_HOMES = {
+    "MlxVlmLayout": "mlx_vlm_layout",
+    "MlxVlmTarget": "mlx_vlm",
+    "NativeLayout": "native",
+    "NativeTarget": "native",
+    "OmlxLayout": "omlx_layout",
+    "OmlxTarget": "omlx",
+    "VllmEcLayout": "vllm_ec",
+    "VllmEcTarget": "vllm_ec",
+    "image_hash": "omlx_names",
+    "mlx_vlm_key": "mlx_vlm_layout",
+    "native_key": "native",
+    "omlx_grid": "omlx_names",
+    "omlx_key": "omlx_names",
+    "omlx_tensor_names": "omlx_names",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a name from its module at first use: a run has one target."""
+    if name not in _HOMES:
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

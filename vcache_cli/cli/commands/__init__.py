@@ -1,54 +1,42 @@
-"""One module per command, one command per module; nothing heavy is loaded before one runs."""
+"""One module per command, one command per module; a command is loaded when it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from vcache_cli.cli.commands import (
-    check,
-    config,
-    doctor,
-    export,
-    import_,
-    inspect,
-    key,
-    ls,
-    merge,
-    plugins,
-    prune,
-    pull,
-    push,
-    replay,
-    report,
-    schema,
-    serve_mlx_vlm,
-    stats,
-    verify,
-    warm,
-)
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Final
 
 __all__ = ["COMMANDS"]
 
-COMMANDS: dict[str, Callable[..., int]] = {
-    "warm": warm.warm,
-    "check": check.check,
-    "stats": stats.stats,
-    "ls": ls.ls,
-    "inspect": inspect.inspect,
-    "verify": verify.verify,
-    "prune": prune.prune,
-    "report": report.report,
-    "export": export.export,
-    "import": import_.import_,
-    "merge": merge.merge,
-    "push": push.push,
-    "pull": pull.pull,
-    "key": key.key,
-    "replay": replay.replay,
-    "serve-mlx-vlm": serve_mlx_vlm.serve_mlx_vlm,
-    "doctor": doctor.doctor,
-    "config": config.config,
-    "schema": schema.schema,
-    "plugins": plugins.plugins,
-}
+Command = Callable[..., int]
+
+_NAMES: Final = (
+    *("warm", "check", "stats", "ls", "inspect", "verify", "prune", "report"),
+    *("export", "import", "merge", "push", "pull", "key", "replay", "serve-mlx-vlm"),
+    *("doctor", "config", "schema", "plugins"),
+)
+
+
+class _Commands(Mapping[str, Command]):
+    """Loads no command but those that are asked for."""
+
+    def __getitem__(self, name: str) -> Command:
+        if name not in _NAMES:
+            raise KeyError(name)
+        # `import` is a word of the language
+        word = "import_" if name == "import" else name.replace("-", "_")
+        command: Command = getattr(import_module(f"{__name__}.{word}"), word)
+        return command
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+COMMANDS: Final[Mapping[str, Command]] = _Commands()
 """Every command by name, in the order of the help."""
