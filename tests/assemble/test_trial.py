@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.assemble.corpora import corpus_of
 from vcache_cli import WarmOptions, warm
 from vcache_cli.assemble import WarmPlan, load_recipe, plan_warm
 from vcache_cli.assemble.trial import Sample, Trial, try_items
-from vcache_cli.items import FileStat, MediaItem
+from vcache_cli.items import FileStat, MediaItem, Pixels
 
 OPTIONS = WarmOptions(isolation="thread", workers=1)
 
@@ -54,6 +55,25 @@ def test_a_trial_ends_with_its_time(media: Path, tiny_siglip: Path) -> None:
     assert try_items([], loaded, OPTIONS) is None
 
 
+def test_items_of_one_batch_are_told_apart_from_the_start(
+    media: Path, tiny_siglip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outcomes of a batch come together: by these alone, its items would take no time."""
+    loaded = load_recipe(str(tiny_siglip), OPTIONS)
+    kind = type(loaded.encoder)
+    encode = vars(kind)["encode"]
+
+    def slow(encoder: object, batch: Sequence[Pixels]) -> object:
+        time.sleep(0.01 * len(batch))
+        return encode(encoder, batch)
+
+    monkeypatch.setattr(kind, "encode", slow)
+    names = ("hills.jpg", "chart.png", "scan.tiff", "coast.avif", "valley.webp")
+    trial = try_items([item(media / name) for name in names], loaded, OPTIONS)
+    assert trial is not None
+    assert trial.item_seconds >= 0.01
+
+
 def test_a_plan_for_more_machines_takes_no_longer(
     media: Path, tiny_siglip: Path, tmp_path: Path
 ) -> None:
@@ -62,6 +82,7 @@ def test_a_plan_for_more_machines_takes_no_longer(
     scale = plan.as_json()["scale"]
     assert (scale["nodes"], scale["read_requests"]) == (3, 2)
     assert scale["store_bytes"] == pytest.approx(plan.bytes_to_write, abs=2)
+    assert scale["seconds"] > plan.load_seconds > 0
     assert 0 < scale["seconds"] <= scale["node_seconds"]
     plan.nodes = None
     assert plan.as_json()["scale"] is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -76,6 +77,8 @@ class WarmPlan:
     """Some of what is to be done."""
     trial: Trial | None = None
     """How long some of it took."""
+    load_seconds: float = 0.0
+    """What the model took to load; each machine loads it."""
     nodes: int | None = None
     """Machines like this one that the work is thought to be spread over; None where it is not."""
 
@@ -118,7 +121,7 @@ class WarmPlan:
         work = Work(
             self.to_do,
             self.trial.item_seconds,
-            self.trial.start_seconds,
+            self.load_seconds + self.trial.start_seconds,
             self.bytes_to_write / max(1, self.to_do),
             self.total,
         )
@@ -173,9 +176,12 @@ def plan_warm(
         FormatTooNewError, AccessError: there is a store that cannot be read.
         RefusedError: there is one of another model.
     """
+    begun = time.perf_counter()
     loaded = load_recipe(model, options)
+    load_seconds = time.perf_counter() - begun
     free_bytes = _free_bytes(store)
     plan = WarmPlan(loaded.describe(), _entry_bytes(loaded), free_bytes, nodes=nodes)
+    plan.load_seconds = load_seconds
     with ExitStack() as held:
         known = _known(store, loaded, held)
         used_bytes = _used_bytes(known)

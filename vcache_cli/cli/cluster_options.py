@@ -30,7 +30,7 @@ NodesOption = Annotated[
     option(
         "--nodes",
         metavar="N",
-        about="With --dry-run: what it would cost on N machines like this one.",
+        about="With --dry-run: what it would cost on a Ray cluster of N machines like this one.",
     ),
 ]
 RayAddressOption = Annotated[

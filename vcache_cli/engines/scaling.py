@@ -1,6 +1,7 @@
 """What a corpus costs on many machines, from what a few items cost on one. Pure.
 
-SCALING.md beside this module has tables made by it, and where each rate comes from.
+SCALING.md beside this module has tables made by it, where each rate comes from, and real runs on
+clusters beside what was foretold of them.
 """
 
 from __future__ import annotations
@@ -9,21 +10,29 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from vcache_cli.engines.shards import AHEAD
+
 __all__ = ["COSTS", "Costs", "Scale", "Work", "scale"]
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What machines share, and what each item leaves behind; measured, but for `shard_seconds`."""
+    """What machines share, and what each item leaves behind; measured."""
 
     listed_per_second: float = 88_000.0
     """Files found by one walk of a local disk."""
-    recorded_per_second: float = 11_000.0
-    """Outcomes that one driver takes in: a row of the index, a line of the run's file."""
+    recorded_per_second: float = 6_500.0
+    """Items that one driver hands out, and takes in as a line of the run's file."""
+    watched_seconds: float = 0.9e-6
+    """Of the driver, for each item and node: it looks at all of them."""
     shard_items: int = 32
     """Items handed to a node at once."""
-    shard_seconds: float = 0.005
-    """To hand out a shard and take it back; assumed."""
+    shards_ahead: int = AHEAD
+    """Shards that a node has at once; the first nodes get as many before others get one."""
+    turn_seconds: float = 0.11
+    """From the end of a shard until its node has the next: Outcomes are sent some at a time."""
+    join_seconds: float = 2.0
+    """To join a cluster, and to have a process on each node."""
     index_bytes: int = 455
     """Of the index, for each item."""
     run_bytes: int = 375
@@ -47,7 +56,7 @@ class Work:
     item_seconds: float
     """Of one machine with all its cores: seconds of a long run by its items."""
     start_seconds: float = 0.0
-    """Until the first item is done: workers start, libraries load."""
+    """Until the first item is begun, on a machine: the model and libraries load, workers start."""
     item_bytes: float = 0.0
     """Of an entry."""
     listed: int = 0
@@ -60,7 +69,7 @@ class Scale:
 
     nodes: int
     seconds: float
-    """From the start to the last entry."""
+    """From joining the cluster to the last entry."""
     limited_by: str
     """``work``, ``listing`` or ``recording``: what more machines would wait for."""
     node_seconds: float
@@ -92,7 +101,7 @@ class Scale:
 
 
 def scale(work: Work, *, nodes: int, costs: Costs = COSTS) -> Scale:
-    """The cost of `work` on `nodes` machines that are alike.
+    """The cost of `work` on `nodes` machines that are alike, in a cluster that is there.
 
     Listing and recording are one driver's, and go on while the nodes work: the longest of the
     three decides, and what is listed last still has to be done.
@@ -108,9 +117,10 @@ def scale(work: Work, *, nodes: int, costs: Costs = COSTS) -> Scale:
     shards = math.ceil(work.items / costs.shard_items)
     seconds = _seconds(work, nodes, costs)
     limited_by = max(seconds, key=lambda name: seconds[name])  # the first of equals: the work
-    last = min(costs.shard_items, work.items) * work.item_seconds + costs.shard_seconds
-    wait = max(seconds["listing"], seconds["recording"]) + last if work.items else 0.0
-    wall = work.start_seconds + max(seconds["work"], wait)
+    wait = max(seconds["listing"], seconds["recording"])
+    wait += min(costs.shard_items, work.items) * work.item_seconds
+    before, after = costs.join_seconds + work.start_seconds, costs.turn_seconds
+    wall = before + max(seconds["work"], wait) + after if work.items else 0.0
     busy = work.items * work.item_seconds
     node_seconds = nodes * wall
     return Scale(
@@ -133,17 +143,37 @@ def scale(work: Work, *, nodes: int, costs: Costs = COSTS) -> Scale:
 
 def _seconds(work: Work, nodes: int, costs: Costs) -> dict[str, float]:
     """Of the node that has most to do, of the listing and of the recording, each for itself."""
-    rounds = math.ceil(math.ceil(work.items / costs.shard_items) / nodes)
-    items = min(rounds * costs.shard_items, work.items)
+    items = _most_items(work.items, nodes, costs)
     return {
-        "work": items * work.item_seconds + rounds * costs.shard_seconds,
+        "work": items * _paced_seconds(work, costs),
         "listing": max(work.listed, work.items) / costs.listed_per_second,
-        "recording": work.items / costs.recorded_per_second,
+        "recording": work.items * (1 / costs.recorded_per_second + nodes * costs.watched_seconds),
     }
+
+
+def _most_items(items: int, nodes: int, costs: Costs) -> int:
+    """Of the node that has most to do, where whoever has done a shard gets the next one."""
+    full, last = divmod(items, costs.shard_items)
+    rounds = max(math.ceil(full / nodes), min(full, costs.shards_ahead))
+    if full == nodes * rounds:  # nobody is free sooner: one of them has the rest, too
+        return rounds * costs.shard_items + last
+    return max(rounds * costs.shard_items, last)
+
+
+def _paced_seconds(work: Work, costs: Costs) -> float:
+    """Of an item on one node: fast ones wait for shards, since they have a few only at once."""
+    turn = costs.turn_seconds / costs.shard_items
+    return max(work.item_seconds, (work.item_seconds + turn) / costs.shards_ahead)
 
 
 def _most_nodes(work: Work, costs: Costs, shards: int) -> int:
     """As many as one driver keeps busy, and no more than there are shards."""
-    each = work.item_seconds + costs.shard_seconds / costs.shard_items
-    kept = min(costs.listed_per_second, costs.recorded_per_second) * each
+    each, own, watched = (
+        _paced_seconds(work, costs),
+        1 / costs.recorded_per_second,
+        costs.watched_seconds,
+    )
+    # With n nodes an item is recorded in own + n * watched, and has to be done each / n after one.
+    recorded = 2 * each / (own + math.sqrt(own**2 + 4 * watched * each))
+    kept = min(costs.listed_per_second * each, recorded)
     return max(1, min(shards, math.ceil(kept)))
