@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.media.pictures import encoded, noise
 
 HEAVY = {"PIL", "av", "fsspec", "mlx", "numpy", "ray", "torch", "transformers"}
 TERMINAL = {"rich", "typer"}
@@ -21,11 +25,14 @@ except SystemExit as leaving:
 """
 
 
-def loaded_by(code: str) -> set[str]:
+def loaded_by(code: str, *words: object) -> set[str]:
     """Top-level names of the modules that `code` loads in a fresh interpreter."""
     tail = "\nimport sys; print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", code + tail], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code + tail, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return {name.partition(".")[0] for name in done.stderr.split()}
@@ -34,6 +41,24 @@ def loaded_by(code: str) -> set[str]:
 @pytest.mark.parametrize("module", ["vcache_cli", "vcache_cli.store"])
 def test_the_library_loads_no_outside_library_that_it_does_not_need(module: str) -> None:
     assert not loaded_by(f"import {module}") & (HEAVY | TERMINAL)
+
+
+WARM = """
+import sys
+from vcache_cli.cli.app import run
+assert run(["warm", *sys.argv[1:], "--stage", "pixels", "--isolation", "thread", "--quiet"]) == 0
+"""
+
+
+def test_a_warm_that_finds_everything_there_decodes_with_nothing(
+    tmp_path: Path, tiny_siglip: Path
+) -> None:
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(encoded(noise(), "PNG"))
+    os.utime(picture, (1_600_000_000, 1_600_000_000))
+    words = (picture, "-m", tiny_siglip, "-s", tmp_path / "store")
+    assert loaded_by(WARM, *words) >= {"PIL", "numpy"}
+    assert not loaded_by(WARM, *words) & HEAVY
 
 
 @pytest.mark.parametrize("code", ["import vcache_cli.cli.app", SHOW_HELP], ids=["import", "help"])

@@ -98,7 +98,7 @@ def served_entry(name: str) -> Entry:
         return Future()
 
     provenance = Provenance(recipe=recipe.as_json(), model="tiny", versions={"pillow": "12.0"})
-    encode = EncodeBatch(recipe, target, Table(), provenance, submit)
+    encode = EncodeBatch(recipe, target, Table(), lambda: provenance, submit)
     with _clock_stands():
         encode([Prepared(trace, key, (PIXELS,), metadata)])
     return entries[0]

@@ -203,25 +203,27 @@ class Rig:
             RECIPE,
             target,
             self.ledger,
-            "context",
+            lambda: "context",
             self.store.use,
             retry_errors=self.retry_errors,
         )
-        prepare = PrepareItem(
-            RECIPE, target, FakeDecoder(), FakePreprocessor(), self.store.contains, 1_000_000
-        )
-        encode = EncodeBatch(RECIPE, target, self.encoder, Provenance(), self.store.submit)
+        encode = EncodeBatch(RECIPE, target, self.encoder, Provenance, self.store.submit)
         return WarmPass(
             WarmParts(
                 triage=triage,
-                prepare=prepare,
+                hire=lambda: ThreadEngine(self.workers).session(self.prepare()),
                 encode=encode,
                 ledger=self.ledger,
                 touch=self.store.touched.append,
-                workers=ThreadEngine(self.workers),
                 encoders=ThreadEngine(self.encoder.concurrency),
                 batch_size=self.batch_size,
             )
+        )
+
+    def prepare(self) -> PrepareItem:
+        """The work on each item."""
+        return PrepareItem(
+            RECIPE, self.target, FakeDecoder(), FakePreprocessor(), self.store.contains, 1_000_000
         )
 
     def run(self, items: Sequence[MediaItem]) -> list[Outcome]:

@@ -16,7 +16,7 @@ def report_of(rig: Rig, items: list[MediaItem]) -> CheckReport:
     outcomes = check_items(
         zip(items),
         triage=parts.triage,
-        prepare=replace(parts.prepare, only_key=True),
+        prepare=replace(rig.prepare(), only_key=True),
         workers=ThreadEngine(2),
     )
     for outcome in outcomes:

@@ -25,7 +25,7 @@ def prepared(number: int, *, side: int = 1) -> Prepared:
 
 
 def encode(encoder: object, store: MemoryStore) -> EncodeBatch:
-    return EncodeBatch(RECIPE, NativeTarget(), encoder, Provenance(), store.submit)  # type: ignore[arg-type]
+    return EncodeBatch(RECIPE, NativeTarget(), encoder, Provenance, store.submit)  # type: ignore[arg-type]
 
 
 @given(shapes=st.lists(st.integers(1, 4), max_size=60), batch_size=st.integers(1, 7))

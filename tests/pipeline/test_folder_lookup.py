@@ -194,7 +194,9 @@ def test_an_entry_that_was_pruned_is_made_again(folder: Folder) -> None:
 
 def test_another_recipe_finds_nothing_in_the_same_memo(folder: Folder) -> None:
     triage = folder.rig().make()._parts.triage
-    other = replace(triage, recipe=replace(RECIPE, family_revision=2), context="another")
+    other = replace(
+        triage, recipe=replace(RECIPE, family_revision=2), make_context=lambda: "another"
+    )
     found = list(Lookahead(other).over(walk(str(folder.top))))
     assert not any(isinstance(each, PresentFiles) for each in found)
     assert sum(map(len, found)) == COUNT

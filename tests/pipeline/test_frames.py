@@ -92,7 +92,7 @@ def test_a_clip_is_known_by_all_its_keys_or_not_at_all(cut: int) -> None:
     outcome = Outcome(
         MediaItem("clip"), Status.STORED, None, "d" * 64, Kind.VIDEO, keys=("a", "b", "c")
     )
-    Notebook(ledger, "context", keys_by_digest=False).write(outcome)
+    Notebook(ledger, lambda: "context", keys_by_digest=False).write(outcome)
     known = [ledger.known(frame_source("d" * 64, at), "context") for at in range(4)]
     assert known == (["a", "b", "c", None] if cut == 3 else [None, *known[1:]])
     assert ledger.sources == [(key, ledger.sources[0][1]) for key in ("a", "b", "c")]

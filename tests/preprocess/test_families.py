@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from vcache_cli.digest import digest_bytes
 from vcache_cli.errors import EncodeError, ModelError
 from vcache_cli.items import Frames
-from vcache_cli.preprocess import FixedSizePreprocessor, clip, siglip
+from vcache_cli.preprocess import clip, siglip
+from vcache_cli.preprocess.fixed_size import FixedSizePreprocessor
 from vcache_cli.preprocess.profiles import TRANSFORMERS_PIL_5 as PROFILE
 from vcache_cli.preprocess.settings import image_settings
 from vcache_cli.profile import Profile

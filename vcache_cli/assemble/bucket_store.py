@@ -123,7 +123,7 @@ class BucketDesk:
         found = share.found(loaded.target.layout)
         triage = make_triage(loaded, ledger, found, retry_errors=retry_errors)
         by_digest = loaded.target.key_from == "digest"
-        self._notebook = Notebook(ledger, loaded.context, keys_by_digest=by_digest)
+        self._notebook = Notebook(ledger, triage.make_context, keys_by_digest=by_digest)
         self._lookahead = Lookahead(triage, most=MOST_AHEAD)
 
     def over(self, items: Iterable[WarmItem]) -> Iterator[WarmItem | Outcome]:

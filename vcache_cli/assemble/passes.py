@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from vcache_cli.assemble.clips import StillsParts, make_clip_work
 from vcache_cli.encode.processor import usable_processors
 from vcache_cli.engines import Limits, ProcessEngine, ThreadEngine
+from vcache_cli.engines.kept import KeptEngine
 from vcache_cli.media import PillowDecoder
 from vcache_cli.outcome import Failure
 from vcache_cli.pipeline import PrepareItem, Triage
@@ -15,12 +17,13 @@ from vcache_cli.store.use import Use
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager, ExitStack
 
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.assemble.recipes import LoadedRecipe
-    from vcache_cli.protocols import Engine, Memo
+    from vcache_cli.protocols import Engine, Memo, Session
 
-__all__ = ["make_prepare", "make_triage", "make_workers", "worker_count"]
+__all__ = ["make_hire", "make_prepare", "make_triage", "make_workers", "worker_count"]
 
 
 def make_workers(loaded: LoadedRecipe, options: WarmOptions) -> Engine:
@@ -35,6 +38,14 @@ def make_workers(loaded: LoadedRecipe, options: WarmOptions) -> Engine:
 def worker_count(options: WarmOptions) -> int:
     """Items read and decoded at once."""
     return options.workers or usable_processors()
+
+
+def make_hire(
+    loaded: LoadedRecipe, options: WarmOptions, present: Callable[[str], bool], held: ExitStack
+) -> Callable[[], AbstractContextManager[Session[Any, Any]]]:
+    """See `WarmParts.hire`: workers start with the first session, and end with `held`."""
+    kept = cache(lambda: held.enter_context(KeptEngine(make_workers(loaded, options))))
+    return lambda: kept().session(make_prepare(loaded, options, present))
 
 
 def make_prepare(
@@ -67,7 +78,7 @@ def make_triage(
         recipe=loaded.recipe,
         target=loaded.target,
         memo=memo,
-        context=loaded.context,
+        make_context=cache(lambda: loaded.context),
         present=present,
         present_each=present.are_there if isinstance(present, Use) else None,
         clips=loaded.clips if isinstance(loaded.clips, Failure) else loaded.clips.recipe,

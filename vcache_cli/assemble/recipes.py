@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli import media, registry
@@ -24,11 +25,12 @@ from vcache_cli.digest import digest_bytes, digest_json
 from vcache_cli.errors import EncodeError, MissingWeightsError, ModelError, UsageError
 from vcache_cli.items import Frames, Stage
 from vcache_cli.outcome import Failure
+from vcache_cli.preprocess.processors import are_usual, check_processors
 from vcache_cli.protocols import Evidence
 from vcache_cli.recipe import EncoderRecipe, Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from vcache_cli.encode import FingerprintMemo
     from vcache_cli.encode.encoder import TowerEncoder
@@ -49,11 +51,21 @@ class LoadedRecipe:
     target: WarmTarget
     checkpoint: Checkpoint
     profile: Profile
-    preprocessor: Preprocessor
+    make_preprocessor: Callable[[], Preprocessor]
+    """Gives the same one each time; of a checkpoint that it cannot follow it raises ModelError."""
     encoder: Encoder | None
     """None for stage ``pixels``."""
     clips: ClipParts | StillsParts | Failure
     """What is done with videos, or why they are skipped."""
+
+    @property
+    def preprocessor(self) -> Preprocessor:
+        """Made at its first use: where nothing is to be done, its libraries are not loaded.
+
+        Raises:
+            ModelError: settings that give no finite pixels.
+        """
+        return self.make_preprocessor()
 
     @property
     def context(self) -> str:
@@ -127,14 +139,17 @@ def _load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
         profile = replace(profile, max_side=target_options["max_side"] or None)
     server = open_server(checkpoint, options)
     family, settings = choose_family(checkpoint, profile, server)
-    preprocessor = family.preprocessor(settings, profile)
+    make_preprocessor = cache(partial(family.preprocessor, settings, profile))
+    check_processors(profile)
+    if server or not are_usual(settings):
+        make_preprocessor()  # refuses what it cannot follow
     encoder = None
     encoder_recipe = None
     if options.stage is Stage.FEATURES and server:
-        encoder, encoder_recipe = encode_by_server(server, preprocessor, options)
+        encoder, encoder_recipe = encode_by_server(server, make_preprocessor(), options)
     elif options.stage is Stage.FEATURES:
         encoder, encoder_recipe = _load_encoder(checkpoint, family.name, options)
-        _check_pixels(checkpoint, preprocessor, encoder)
+        _check_pixels(checkpoint, make_preprocessor(), encoder)
     recipe = Recipe(
         stage=options.stage,
         target=target.name,
@@ -147,7 +162,7 @@ def _load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
         encoder=encoder_recipe,
     )
     clips = load_clips(checkpoint, profile, recipe, options, target)
-    return LoadedRecipe(recipe, target, checkpoint, profile, preprocessor, encoder, clips)
+    return LoadedRecipe(recipe, target, checkpoint, profile, make_preprocessor, encoder, clips)
 
 
 def _check_pixels(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.assemble.batching import batch_size_of, concurrency_of
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, NoMemo
-from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
+from vcache_cli.assemble.passes import make_hire, make_triage
 from vcache_cli.engines import ThreadEngine
 from vcache_cli.engines.kept import KeptEngine
 from vcache_cli.entry import Entry, Provenance
@@ -128,17 +128,16 @@ def _pass(loaded: LoadedRecipe, options: WarmOptions, held: ExitStack) -> WarmPa
     return WarmPass(
         WarmParts(
             triage=make_triage(loaded, nothing, absent),
-            prepare=make_prepare(loaded, options, absent),
+            hire=make_hire(loaded, options, absent, held),
             encode=EncodeBatch(
                 recipe=loaded.recipe,
                 target=loaded.target,
                 encoder=loaded.encoder,
-                provenance=Provenance(recipe=loaded.recipe.as_json()),
+                make_provenance=lambda: Provenance(recipe=loaded.recipe.as_json()),
                 submit=_written,
             ),
             ledger=nothing,
             touch=nothing.touch,
-            workers=held.enter_context(KeptEngine(make_workers(loaded, options))),
             encoders=held.enter_context(KeptEngine(ThreadEngine(concurrency_of(loaded), ahead=1))),
             batch_size=batch_size_of(loaded, options),
             most_ahead=1,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from vcache_cli.assemble.batching import batch_size_of, concurrency_of
 from vcache_cli.assemble.current import where_current
-from vcache_cli.assemble.passes import make_prepare, make_triage, make_workers
+from vcache_cli.assemble.passes import make_hire, make_triage
 from vcache_cli.assemble.space import PruningWriter
 from vcache_cli.assemble.stores import open_budget
 from vcache_cli.engines import ThreadEngine
@@ -90,18 +91,17 @@ class PassMaker:
             recipe=loaded.recipe,
             target=loaded.target,
             encoder=loaded.encoder,
-            provenance=_provenance(loaded),
+            make_provenance=cache(lambda: _provenance(loaded)),
             submit=outlet.submit,
         )
         triage = make_triage(loaded, outlet.ledger, outlet.found, retry_errors=options.retry_errors)
         return WarmPass(
             WarmParts(
                 triage=triage,
-                prepare=make_prepare(loaded, options, outlet.present),
+                hire=make_hire(loaded, options, outlet.present, held),
                 encode=encode,
                 ledger=outlet.ledger,
                 touch=outlet.touch,
-                workers=held.enter_context(KeptEngine(make_workers(loaded, options))),
                 encoders=held.enter_context(
                     KeptEngine(ThreadEngine(concurrency_of(loaded), ahead=1))
                 ),

@@ -6,8 +6,6 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from PIL import __version__, features
-
 from vcache_cli.media.plugins import plugin_versions
 
 if TYPE_CHECKING:
@@ -22,9 +20,11 @@ _FEATURES: Final = (
 
 @cache
 def _found() -> tuple[tuple[str, str], ...]:
+    from PIL import __version__, features
+
     found = {name: features.version(name) for name in _FEATURES}
     known = {name: version for name, version in found.items() if version}
-    return tuple(sorted({**known, **plugin_versions()}.items()))
+    return ("pillow", __version__), *sorted({**known, **plugin_versions()}.items())
 
 
 def versions() -> dict[str, str]:
@@ -32,7 +32,7 @@ def versions() -> dict[str, str]:
 
     Part of the *known* memo's context: another codec may decode other pixels.
     """
-    return {"pillow": __version__, **dict(_found())}
+    return dict(_found())
 
 
 @cache

@@ -117,7 +117,7 @@ class EncodeBatch:
     target: WarmTarget
     encoder: Encoder | None
     """None for stage ``pixels``: what was prepared is what is stored."""
-    provenance: Provenance
+    make_provenance: Callable[[], Provenance]
     """What all entries of the run share."""
     submit: Callable[[Entry], Future[int]]
 
@@ -160,7 +160,7 @@ class EncodeBatch:
     def _write(self, prepared: Prepared, value: Values, seconds: float) -> Written:
         if self.encoder:
             prepared.trace.spend("encode", seconds)
-        recipe, shared = self.recipe, self.provenance
+        recipe, shared = self.recipe, self.make_provenance()
         if prepared.recipe is not None:
             recipe = prepared.recipe
             shared = replace(shared, recipe=recipe.as_json())

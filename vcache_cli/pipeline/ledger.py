@@ -54,7 +54,8 @@ class Notebook:
     """Decides what of an Outcome is worth remembering; one thread."""
 
     ledger: Ledger
-    context: str
+    make_context: Callable[[], str]
+    """See `Triage`."""
     keys_by_digest: bool
     """True where the target's key follows from the digest, so that `known` adds nothing."""
     clock: Callable[[], float] = time.monotonic
@@ -68,7 +69,7 @@ class Notebook:
         self._write_unchanged(outcome)
         digest = outcome.source_sha256
         if digest and failure and outcome.status is not Status.SKIPPED:
-            self.ledger.remember_failure(digest, self.context, failure)
+            self.ledger.remember_failure(digest, self.make_context(), failure)
         if digest and not failure:
             self._write_keys(outcome, digest)
         self._commit_sometimes()
@@ -78,10 +79,10 @@ class Notebook:
             for each in outcome.item.files:
                 self.ledger.add_source(key, each.absolute_path)
         if outcome.key and not self.keys_by_digest:
-            self.ledger.remember_known(digest, self.context, outcome.key)
+            self.ledger.remember_known(digest, self.make_context(), outcome.key)
         # The first one last: where it is known, so are all others, whenever a run was cut off.
         for number, key in reversed(list(enumerate(outcome.keys))):
-            self.ledger.remember_known(frame_source(digest, number), self.context, key)
+            self.ledger.remember_known(frame_source(digest, number), self.make_context(), key)
 
     def _write_unchanged(self, outcome: Outcome) -> None:
         if isinstance(outcome.item, Group):

@@ -30,8 +30,8 @@ class Triage:
     recipe: Recipe
     target: WarmTarget
     memo: Memo
-    context: str
-    """Digest of recipe and library versions: what was learnt under another one does not count."""
+    make_context: Callable[[], str]
+    """Gives `context`: to ask libraries for their versions, they have to be loaded."""
     present: Callable[[str], bool]
     retry_errors: bool = False
     clips: Recipe | Failure = VIDEO_SKIPPED
@@ -40,6 +40,11 @@ class Triage:
     """What `present` says of each of many keys, where asking together is faster."""
     by_frames: bool = False
     """True where each frame of a video is an entry: which ones, only a memo can tell."""
+
+    @property
+    def context(self) -> str:
+        """Digest of recipe and library versions: what was learnt under another does not count."""
+        return self.make_context()
 
     def __call__(self, item: WarmItem) -> Outcome | None:
         """The Outcome of an item whose files need not be opened; None for any other."""

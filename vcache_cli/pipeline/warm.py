@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,13 +13,14 @@ from vcache_cli.outcome import Failure, Outcome, PresentFiles, Status
 from vcache_cli.pipeline.copies import Copies
 from vcache_cli.pipeline.encoding import Batcher, EncodeBatch, Written
 from vcache_cli.pipeline.frames import Bundle, Bundles, Still
+from vcache_cli.pipeline.late import LateSession
 from vcache_cli.pipeline.ledger import Ledger, Notebook
 from vcache_cli.pipeline.lookahead import MOST_AHEAD, Lookahead
-from vcache_cli.pipeline.prepare import PrepareItem
 from vcache_cli.pipeline.prepared import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from vcache_cli.items import WarmItem
     from vcache_cli.pipeline.triage import Triage
@@ -38,13 +40,12 @@ class WarmParts:
 
     triage: Triage
     """Its `present` marks what it finds as used."""
-    prepare: PrepareItem
+    hire: Callable[[], AbstractContextManager[Session[WarmItem | Still, Made]]]
+    """Opens the session of what is done to an item (`PrepareItem`), once there is one to do."""
     encode: EncodeBatch
     ledger: Ledger
     touch: Callable[[str], None]
     """Mark an entry as used, by key."""
-    workers: Engine
-    """Runs `prepare`."""
     encoders: Engine
     """Runs `encode`, in as many threads as the encoder allows."""
     batch_size: int
@@ -61,7 +62,7 @@ class WarmPass:
         self._batcher = Batcher(parts.batch_size, parts.encode.bucket)
         self._notebook = Notebook(
             parts.ledger,
-            parts.triage.context,
+            parts.triage.make_context,
             keys_by_digest=parts.triage.target.key_from == "digest",
         )
         self._stopping = threading.Event()
@@ -98,10 +99,9 @@ class WarmPass:
             found: the items, as they were found; see `protocols.Batched`.
         """
         parts = self._parts
-        with (
-            parts.workers.session(parts.prepare) as prepare,
-            parts.encoders.session(parts.encode) as encode,
-        ):
+        with ExitStack() as held:
+            prepare = LateSession(lambda: held.enter_context(parts.hire()))
+            encode = held.enter_context(parts.encoders.session(parts.encode))
             for told, item in self._looked_up(found):
                 if told:
                     yield told

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from vcache_cli.preprocess.families import FixedSizeFamily, FixedSizePreprocessor, family_name
+from vcache_cli.preprocess.families import FixedSizeFamily, family_name
 
-__all__ = ["FixedSizeFamily", "FixedSizePreprocessor", "family_name"]
+__all__ = ["FixedSizeFamily", "family_name"]

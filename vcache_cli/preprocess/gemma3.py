@@ -11,7 +11,7 @@ import numpy as np
 from vcache_cli.errors import ModelError
 from vcache_cli.items import Frames, Pixels
 from vcache_cli.levels import LevelTable
-from vcache_cli.preprocess.families import FixedSizePreprocessor
+from vcache_cli.preprocess.fixed_size import FixedSizePreprocessor
 from vcache_cli.preprocess.levels import first_frame
 from vcache_cli.preprocess.lookup import apply_table
 from vcache_cli.preprocess.pan_and_scan import crop_boxes

@@ -11,10 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
-__all__ = ["MAX_ASPECT_RATIO", "Span", "crop_span", "grid_size", "resized_size"]
+__all__ = [
+    "MAX_ASPECT_RATIO",
+    "MAX_RESIZED_PIXELS",
+    "Span",
+    "crop_span",
+    "grid_size",
+    "resized_size",
+]
 
 MAX_ASPECT_RATIO: Final = 200
 """Of the long side to the short one, where sides become multiples of a factor."""
+
+MAX_RESIZED_PIXELS: Final = 178_956_970
+"""A line of 1 x 100,000 pixels would grow to 224 x 22,400,000 before its middle is taken."""
 
 Span = tuple[int, int, int, int]
 """Source start, source end, place in the result, length of the result; pixels of one axis."""

@@ -8,18 +8,14 @@ import numpy as np
 from PIL import Image
 
 from vcache_cli.errors import EncodeError
+from vcache_cli.preprocess.geometry import MAX_RESIZED_PIXELS
 
 if TYPE_CHECKING:
-    from typing import Final
-
     from numpy.typing import NDArray
 
     from vcache_cli.items import Frames
 
-__all__ = ["MAX_RESIZED_PIXELS", "check_resize", "first_frame", "resized"]
-
-MAX_RESIZED_PIXELS: Final = 178_956_970
-"""A line of 1 x 100,000 pixels would grow to 224 x 22,400,000 before its middle is taken."""
+__all__ = ["check_resize", "first_frame", "resized"]
 
 
 def first_frame(frames: Frames, *, convert: bool) -> NDArray[np.uint8]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from vcache_cli.errors import ModelError
 from vcache_cli.preprocess import clip, siglip
-from vcache_cli.preprocess.families import FixedSizePreprocessor
+from vcache_cli.preprocess.fixed_size import FixedSizePreprocessor
 from vcache_cli.preprocess.levels import check_resize
 from vcache_cli.preprocess.processors import checked
 from vcache_cli.preprocess.settings import (

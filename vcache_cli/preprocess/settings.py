@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import ModelError
-from vcache_cli.preprocess.levels import MAX_RESIZED_PIXELS
+from vcache_cli.preprocess.geometry import MAX_RESIZED_PIXELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
