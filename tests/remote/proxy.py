@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import http.client
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
 from tests.patience import PATIENCE_SECONDS
 
-__all__ = ["Proxy", "proxied"]
+__all__ = ["Hold", "Proxy", "proxied"]
 
 Fault = Callable[[str, str, int], int | None]
 """Method, path with query, and how often they were asked for before: a status, or None."""
@@ -43,6 +45,31 @@ class Proxy:
     def count(self, method: str, part: str) -> int:
         """Requests of that method whose path has `part`."""
         return sum(n for (how, path), n in self.asked.items() if how == method and part in path)
+
+
+class Hold:
+    """Answers some requests for objects, and the others once it is let go, slowly.
+
+    Args:
+        proxy: where it answers.
+        method: of these requests.
+        after: so many.
+    """
+
+    def __init__(self, proxy: Proxy, method: str, *, after: int) -> None:
+        self._method, self._after = method, after
+        self._free, self._numbers = threading.Event(), count()
+        proxy.fault = self
+
+    def __call__(self, method: str, path: str, _before: int) -> None:
+        held = method == self._method and "/objects/" in path
+        if held and next(self._numbers) >= self._after:
+            self._free.wait(PATIENCE_SECONDS)
+            time.sleep(0.05)
+
+    def let_go(self) -> None:
+        """Answer all of them."""
+        self._free.set()
 
 
 class _Handler(BaseHTTPRequestHandler):

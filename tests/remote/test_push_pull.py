@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import threading
-import time
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from tests.cli.running import Vcache
 from tests.e2e.command import start
 from tests.patience import PATIENCE_SECONDS, until
 from tests.remote.conftest import Cloud
+from tests.remote.proxy import Hold
 from tests.store.archives import filled
 from tests.store.care import add, entry
 from tests.targets import ec_files
@@ -28,22 +26,6 @@ def contents(store: Path) -> dict[str, bytes]:
     """Every entry, by path."""
     found = store.glob("??/*.safetensors")
     return {str(path.relative_to(store)): path.read_bytes() for path in found}
-
-
-class Hold:
-    """Answers a few gets of objects, and the others once it is let go: slowly."""
-
-    def __init__(self, cloud: Cloud) -> None:
-        self._free, self._numbers = threading.Event(), count()
-        cloud.proxy.fault = self
-
-    def __call__(self, method: str, path: str, _before: int) -> None:
-        if method == "GET" and "/objects/" in path and next(self._numbers) >= 5:
-            self._free.wait(PATIENCE_SECONDS)
-            time.sleep(0.05)
-
-    def let_go(self) -> None:
-        self._free.set()
 
 
 @pytest.fixture
@@ -148,7 +130,7 @@ def test_kill_9_of_a_pull_and_run_again(
 ) -> None:
     assert vcache("push", url, "--store", store).code == 0
     copy = tmp_path / "copy"
-    pull_and_end(url, copy, signal.SIGKILL, Hold(cloud))
+    pull_and_end(url, copy, signal.SIGKILL, Hold(cloud.proxy, "GET", after=5))
     there = contents(copy)
     assert 0 < len(there) < COUNT
     assert there.items() <= contents(store).items()
@@ -163,7 +145,7 @@ def test_an_interrupted_pull_keeps_what_is_whole(
 ) -> None:
     assert vcache("push", url, "--store", store).code == 0
     copy = tmp_path / "copy"
-    assert pull_and_end(url, copy, signal.SIGINT, Hold(cloud)) == 130
+    assert pull_and_end(url, copy, signal.SIGINT, Hold(cloud.proxy, "GET", after=5)) == 130
     assert 0 < len(contents(copy)) < COUNT
     assert vcache("verify", copy).code == 0
 

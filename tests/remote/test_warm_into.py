@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import Result, Vcache
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, until
 from tests.remote.conftest import Cloud
 from tests.remote.hasty import start_hasty
+from tests.remote.proxy import Hold
 from tests.remote.test_push_pull import contents
 
 pytestmark = pytest.mark.needs_remote
@@ -132,18 +132,17 @@ def test_who_may_not_remove_leaves_what_says_the_same_once_more(
 def test_kill_9_of_a_warm_and_run_again(job: Job, cloud: Cloud) -> None:
     expected = job.expected()
 
-    def slow(method: str, path: str, _before: int) -> None:
-        if method == "PUT" and "/objects/" in path:
-            time.sleep(0.2)
-
-    cloud.proxy.fault = slow
-    until = time.monotonic() + PATIENCE_SECONDS
+    hold = Hold(cloud.proxy, "PUT", after=3)
     with start_hasty([*job.words, "--workers", "1", "--batch-size", "1"]) as driver:
-        while not cloud.files.glob(f"{cloud.bucket}/caches/one/manifests/*"):
-            assert driver.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        until(
+            lambda: (
+                cloud.files.glob(f"{cloud.bucket}/caches/one/manifests/*")
+                or driver.poll() is not None
+            )
+        )
         driver.send_signal(signal.SIGKILL)
+    assert driver.returncode == -signal.SIGKILL
+    hold.let_go()
     cloud.proxy.fault = lambda _method, _path, _before: None
     said = job.vcache("stats", job.url, "--json").document["entries"]
     run = job.run()
