@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 from vcache_cli.assemble import passes
 from vcache_cli.engines import ThreadEngine
 
-# No deadline, and no limit to the time that drawing examples takes: a shared machine is slow now and
-# then, and that is no property of the code. `ci` draws the same examples each time.
+# No deadline, and no limit to the time that drawing examples takes: a shared machine is slow now
+# and then, and that is no property of the code. `ci` draws the same examples each time.
 # `ci` runs each state machine 10,000 steps: of 12,000, as examples may end early.
 SLOW = (HealthCheck.too_slow,)
 settings.register_profile(
