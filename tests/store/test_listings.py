@@ -57,8 +57,8 @@ def counting(root: StoreRoot, used_ns: dict[str, int]) -> tuple[Use, Uses, list[
 
 def test_entries_of_a_shard_that_was_read_need_no_look_of_their_own(root: StoreRoot) -> None:
     use, uses, touched = counting(root, dict.fromkeys(KEYS, time.time_ns()))
-    assert all(use.are_there(KEYS))
-    assert 0 < len(uses.marked) < len(KEYS)
+    assert all(map(use, KEYS[:3]))
+    assert len(uses.marked) == 3
     uses.marked.clear()
     assert use.are_there([*KEYS, "ac" + "0" * 62, "../x"]) == [*map(bool, KEYS), False, False]
     assert not uses.marked

@@ -23,7 +23,7 @@ TOUCH_NS: Final = 3_600 * 10**9
 _SHARD_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LASTS_NS: Final = 60 * 10**9
 """A listing is believed that long: its entries must not come of age meanwhile."""
-_ASKED_OFTEN: Final = 8
+_ASKED_OFTEN: Final = 16
 """Looks into a shard from which on reading all of it costs less."""
 _MOST_KEYS: Final = 131_072
 """Keys held at once."""
@@ -74,13 +74,19 @@ class Listings:
             if old or self._state(name) != shard.state:
                 self.keys.difference_update(self._shards.pop(name).keys)
 
-    def ask(self, shard: str) -> None:
-        """Count a look at an entry of `shard`; list it where there were many."""
-        self._asked[shard] += 1
-        if self._asked[shard] >= _ASKED_OFTEN:
-            self._asked[shard] = 0
+    def ask(self, keys: Iterable[str]) -> None:
+        """Count a look at each entry, before it is taken; list a shard where there are many."""
+        self._asked.update(filter(None, map(self._shard_of, keys)))
+        for shard in [each for each, times in self._asked.items() if times >= _ASKED_OFTEN]:
+            del self._asked[shard]
             if shard not in self._shards and len(self.keys) < _MOST_KEYS:
                 self._list(shard)
+
+    def _shard_of(self, key: str) -> str | None:
+        try:
+            return self._path_of(key).partition("/")[0]
+        except ValueError:  # no key of this layout
+            return None
 
     def _list(self, shard: str) -> None:
         now_ns = time.time_ns()

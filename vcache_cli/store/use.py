@@ -60,12 +60,18 @@ class Use:
         self._listings.refresh()
         listed = self._listings.keys
         found = [*map(listed.__contains__, keys)]
+        self._listings.ask(compress(keys, map(not_, found)))
         for place in compress(count(), map(not_, found)):
-            found[place] = keys[place] in listed or self(keys[place])
+            found[place] = keys[place] in listed or self._look(keys[place])
         return found
 
     def __call__(self, key: str) -> bool:
         """True where a regular file lies in the key's place; it was used now."""
+        if self._listings:
+            self._listings.ask([key])
+        return self._look(key)
+
+    def _look(self, key: str) -> bool:
         try:
             path = f"{self._base}/{self._layout.path_of(key)}"
             if self._has_real_shards and not self._is_real(path):
@@ -88,8 +94,6 @@ class Use:
             OSError: there is no such shard.
         """
         shard = path.rpartition("/")[0]
-        if self._listings:
-            self._listings.ask(shard.rpartition("/")[2])
         if shard not in self._real_shards:
             if shard_kind(self._files, path) != stat.S_IFDIR:
                 return False
