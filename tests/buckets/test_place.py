@@ -14,6 +14,7 @@ from vcache_cli.errors import UsageError
     [
         ("s3://bucket/a/b.jpg", Place("s3", "bucket/a/b.jpg")),
         ("s3a://bucket/a/", Place("s3", "bucket/a", is_folder=True)),
+        ("S3://Bucket/A", Place("s3", "Bucket/A")),
         ("gcs://bucket", Place("gs", "bucket")),
         ("hf://datasets/user/name@main/x", Place("hf", "datasets/user/name@main/x")),
         ("file:///a/b/", Place("file", "/a/b", is_folder=True)),

@@ -10,6 +10,7 @@ from vcache_cli.assemble.cluster_pass import ClusterPass, open_cluster
 from vcache_cli.errors import VcacheError
 from vcache_cli.outcome import Status
 from vcache_cli.remote import UPLOADS
+from vcache_cli.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +42,9 @@ class BucketRun:
 
     @property
     def note(self) -> str:
-        """What is left to do."""
+        """What is left to do; empty where no manifest names what was stored."""
+        if self._record.untold:
+            return ""
         return f"vcache pull {self._store.share.url} --store DIR  # where a server is to have them"
 
     @property
@@ -86,8 +89,20 @@ class BucketRun:
         try:
             self._record.finish()
         except VcacheError as failed:
-            return error or failed
+            return self._with_untold(error or failed)
         return error
+
+    def _with_untold(self, error: VcacheError) -> VcacheError:
+        """The same, with what was stored in vain."""
+        if not (untold := self._record.untold):
+            return error
+        told = f"{count(untold, 'entry', 'entries')} stored there and named by no manifest"
+        return type(error)(f"{error.message}; {told}: to be made again", hint=error.hint)
+
+    def abandon(self) -> None:
+        """Of a run that is to end at once: wait for no object."""
+        if self._writer:
+            self._writer.abandon()
 
     def close(self) -> None:
         """Of a run that something else ended: say what can be said."""

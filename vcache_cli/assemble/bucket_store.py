@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from vcache_cli.assemble.stores import create_root
 from vcache_cli.assemble.targets import store_options
 from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_json
-from vcache_cli.errors import UsageError
+from vcache_cli.errors import AccessError, NotAStoreError, StoreFullError, UsageError
 from vcache_cli.outcome import PresentFiles
 from vcache_cli.pipeline import MOST_AHEAD
 from vcache_cli.pipeline.ledger import Notebook
@@ -97,8 +98,22 @@ def open_bucket_store(url: str, loaded: LoadedRecipe, options: WarmOptions) -> B
     )
     share = BucketShare(remote.place.url, Holdings.of(whole))
     folder = _state_folder(share.url, origin)
-    state = create_root(folder, target=options.target, options=common)
+    with _explained():
+        state = create_root(folder, target=options.target, options=common)
     return BucketStore(remote, origin, catalogue, share, state, layout)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Failures of the folder that nobody has named, with what decides where it is."""
+    try:
+        yield
+    except (AccessError, NotAStoreError, StoreFullError) as error:
+        kind = StoreFullError if isinstance(error, StoreFullError) else AccessError
+        raise kind(
+            f"memos of the bucket: {error.message}",
+            hint="set XDG_CACHE_HOME to a folder that can be written; the bucket is not at fault",
+        ) from error
 
 
 def _state_folder(url: str, origin: Origin) -> Path:

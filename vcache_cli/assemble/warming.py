@@ -150,6 +150,8 @@ class WarmRun:
         trace: TracebackType | None,
     ) -> None:
         """Finish what is being written, note the end, and let go of everything."""
+        if kind and issubclass(kind, KeyboardInterrupt):
+            self.abandon()
         self._log.finish(self.summary().as_json())
         self._held.close()
 
@@ -189,6 +191,16 @@ class WarmRun:
         """Take no further item; what is in flight is finished. From any thread or a signal."""
         self._stopped = True
         self._pass.stop()
+
+    def abandon(self) -> None:
+        """Once stopped: wait no longer for what a bucket is slow to take."""
+        if self._bucket_run:
+            self._bucket_run.abandon()
+
+    @property
+    def run_file(self) -> Path:
+        """A line for each Outcome; on this machine, also where the store is in a bucket."""
+        return self._log.path
 
     @property
     def lanes(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ from vcache_cli.errors import UsageError
 
 __all__ = ["Place", "is_url", "parse_place", "redacted"]
 
-_URL: Final = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _SCHEMES: Final = {
     "s3": "s3",
     "s3a": "s3",
@@ -76,7 +76,7 @@ def parse_place(url: str) -> Place:
     Place(scheme='s3', path='bucket/photos', is_folder=True)
     """
     found = _URL.fullmatch(url)
-    scheme = _SCHEMES.get(found[1]) if found else None
+    scheme = _SCHEMES.get(found[1].lower()) if found else None
     if found is None or scheme is None:
         raise UsageError(
             f"`{redacted(url)}` is no URL of a bucket",
@@ -94,7 +94,7 @@ def parse_place(url: str) -> Place:
 def is_url(path: str) -> bool:
     """True for the URL of an object in a bucket; a file of such a name is ``./s3://...``.
 
-    >>> is_url("s3://bucket/a.jpg"), is_url("./s3://a.jpg")
+    >>> is_url("S3://bucket/a.jpg"), is_url("./s3://a.jpg")
     (True, False)
     """
     return "://" in path and _URL.match(path) is not None

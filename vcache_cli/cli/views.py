@@ -69,7 +69,9 @@ def _target_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _run_file(document: Mapping[str, Any]) -> str:
-    return f"{document['store']}/.vcache/runs/{document['run']}.jsonl"
+    """Of a store in a bucket it lies on this machine, and the document says where."""
+    inside = f"{document['store']}/.vcache/runs/{document['run']}.jsonl"
+    return str(document.get("run_file", inside))
 
 
 _NOUNS: Final = {"log_line": "unreadable log line", "video": "video"}

@@ -24,7 +24,7 @@ from vcache_cli.errors import (
     StoreFullError,
     VcacheError,
 )
-from vcache_cli.items import Kind
+from vcache_cli.items import Kind, display_path
 from vcache_cli.outcome import Outcome, PresentFiles, Status
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def run_warm(
             raise error
         summary = run.summary()
     fields = summary.as_json()
+    if wanted.url:
+        fields["run_file"] = display_path(str(run.run_file))
     for reason, number in watcher.videos.items():
         output.say(f"{count(number, 'video')} skipped: {reason}")
     document = envelope("warm", fields, store=wanted.place)
@@ -173,7 +175,10 @@ def _follow(run: WarmRun, watcher: Watcher) -> VcacheError | KeyboardInterrupt |
     try:
         for outcomes in run.batches():
             watcher.see(outcomes)
-    except (VcacheError, KeyboardInterrupt) as error:
+    except VcacheError as error:
+        return error
+    except KeyboardInterrupt as error:
+        run.abandon()
         return error
     return None
 

@@ -105,8 +105,8 @@ class RemoteStore:
         names = sorted(self._manifest_names())
         if not names and must_exist:
             raise NotAStoreError(
-                f"{self.place.url} is no store: no manifest of `vcache push` lies there",
-                hint="`vcache push URL --store DIR` makes one",
+                f"{self.place.url} is no store: no manifest lies there",
+                hint="`vcache push URL --store DIR` or `vcache warm --store URL` makes one",
             )
         with ThreadPoolExecutor(jobs, thread_name_prefix="vcache-manifest") as pool:
             read = [each for each in pool.map(self._read, names) if each]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from vcache_cli.errors import PartialFailureError, ReadError, VcacheError
 from vcache_cli.remote.manifest import Manifest
 from vcache_cli.remote.names import TAG_NAME, ManifestName
-from vcache_cli.remote.push import TAG
+from vcache_cli.remote.push import ENDS_IT, TAG
 from vcache_cli.wording import count
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ __all__ = ["Record"]
 PART_SECONDS: Final = 30.0
 """Objects that no manifest names for longer are lost with the driver that heard of them."""
 PART_ENTRIES: Final = 10_000
+_MOST_FAILURES: Final = 3
+"""Of parts in a row, half a minute apart, where another try may help."""
 MOST_ENTRIES: Final = 1_000_000
 """Of one manifest: a reader refuses those of more than 1 GiB."""
 
@@ -61,8 +63,14 @@ class Record:
         """Those that a manifest of a part names."""
         self._found: dict[str, RemoteEntry] = {}
         self._parts: list[ManifestName] = []
+        self._failed_in_a_row = 0
         self.ended = False
         """True once all is said."""
+
+    @property
+    def untold(self) -> int:
+        """Entries whose objects are there, and that no manifest names."""
+        return 0 if self.ended else len(self._new)
 
     def add(self, entries: Iterable[RemoteEntry]) -> None:
         """Objects of these are there now."""
@@ -77,14 +85,24 @@ class Record:
             self._found[path] = entry
 
     def tell(self) -> None:
-        """Write a manifest of what is new, where it is time.
+        """Write a manifest of what is new, where it is time; later, where that may help.
 
         Raises:
             VcacheError: it cannot be written.
         """
         waited = self._clock() - self._since
-        if self._new and (waited >= PART_SECONDS or len(self._new) >= PART_ENTRIES):
+        many = len(self._new) >= PART_ENTRIES * (1 + self._failed_in_a_row)
+        if not self._new or not (waited >= PART_SECONDS or many):
+            return
+        try:
             self._tell_part()
+        except ReadError as error:
+            self._failed_in_a_row += 1
+            self._since = self._clock()
+            if error.item_kind in ENDS_IT or self._failed_in_a_row >= _MOST_FAILURES:
+                raise self._remote.failed(error) from error
+            return
+        self._failed_in_a_row = 0
 
     def finish(self) -> None:
         """Say what belongs together; nothing where all of that was said before.
@@ -98,13 +116,19 @@ class Record:
         if not whole or (not self._stored and not self._new and self._before.has_run(contents)):
             self.ended = True
             return
-        if len(whole) <= MOST_ENTRIES:
-            self._write_manifest(whole)
-            self._remove_parts()
-        else:
-            self._tell_large()
+        try:
+            self._tell_all(whole)
+        except ReadError as error:
+            raise self._remote.failed(error) from error
         self.ended = True
         self._look_again()
+
+    def _tell_all(self, whole: dict[str, RemoteEntry]) -> None:
+        if len(whole) > MOST_ENTRIES:
+            self._tell_large()
+            return
+        self._write_manifest(whole)
+        self._remove_parts()
 
     def _tell_large(self) -> None:
         """One manifest would be too long: those of the parts stay."""
@@ -128,12 +152,9 @@ class Record:
         name = ManifestName.new()
         ordered = tuple(entries[path] for path in sorted(entries))
         manifest = Manifest(name, self._origin, ordered, self._warm_run)
-        try:
-            if not self._parts:
-                self._remote.bucket.write(self._remote.path(TAG_NAME), TAG)
-            self._remote.bucket.write(self._remote.path(name.name), manifest.encoded())
-        except ReadError as error:
-            raise self._remote.failed(error) from error
+        if not self._parts:
+            self._remote.bucket.write(self._remote.path(TAG_NAME), TAG)
+        self._remote.bucket.write(self._remote.path(name.name), manifest.encoded())
         return name
 
     def _remove_parts(self) -> None:

@@ -53,6 +53,9 @@ class ObjectWriter:
         self._gate = Gate(_MOST_QUEUED, _MOST_QUEUED_BYTES)
         self._pool = ThreadPoolExecutor(UPLOADS, thread_name_prefix="vcache-upload")
         self._lock = threading.Lock()
+        self._over = threading.Event()
+        """Set once nothing more can be written, or is to be."""
+        remote.bucket.pause = self._pause
         self._failed_in_a_row = 0
         self.error: VcacheError | None = None
         """Why no more can be written."""
@@ -72,6 +75,10 @@ class ObjectWriter:
         return done
 
     def _write(self, entry: Entry) -> int:
+        if self.error:
+            raise self._ending(self.error)
+        if self._over.is_set():
+            raise OSError(errno.ECANCELED, "not written: the run was ended")
         packed = pack_entry(entry, self._layout, self._headers)
         data = b"".join(packed.parts)
         file = ArchivedFile(packed.relative, len(data), digest_bytes(data))
@@ -89,11 +96,25 @@ class ObjectWriter:
             self._failed_in_a_row += 1
             if error.item_kind in ENDS_IT or self._failed_in_a_row >= _MOST_FAILURES:
                 self.error = self.error or self._remote.failed(error)
+                self._over.set()
         if self.error is None:
             return OSError(errno.EIO, f"not written: {error.message}")
-        if isinstance(self.error, AccessError | StoreFullError):
-            return self.error
-        return AccessError(self.error.message, hint=self.error.hint)
+        return self._ending(self.error)
+
+    def _ending(self, error: VcacheError) -> VcacheError:
+        """`error` as a kind that ends a pass."""
+        if isinstance(error, AccessError | StoreFullError):
+            return error
+        return AccessError(error.message, hint=error.hint)
+
+    def _pause(self, seconds: float) -> None:
+        """Between two tries of one object; no other try where the run is over."""
+        if self._over.wait(seconds):
+            raise ReadError("given up", kind="interrupted")
+
+    def abandon(self) -> None:
+        """Begin nothing more, and try nothing again."""
+        self._over.set()
 
     def __enter__(self) -> Self:
         return self
@@ -104,5 +125,5 @@ class ObjectWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Finish what was submitted."""
-        self._pool.shutdown()
+        """Finish what was submitted, unless it was abandoned."""
+        self._pool.shutdown(cancel_futures=self._over.is_set())
