@@ -16,7 +16,9 @@ from vcache_cli.assemble import WarmOptions, open_remote_store, open_warm
 from vcache_cli.assemble.targets import load_target
 from vcache_cli.buckets import Bucket
 from vcache_cli.errors import AccessError, ReadError, VcacheError
-from vcache_cli.remote import ObjectWriter, RemoteEntry, open_remote, record, writer
+from vcache_cli.remote import ObjectWriter, Record, RemoteEntry, open_remote, record, writer
+from vcache_cli.remote.names import TAG_NAME
+from vcache_cli.store.archive_parts import ArchivedFile, Origin
 
 OPTIONS = WarmOptions(isolation="thread", workers=1, batch_size=1)
 
@@ -174,3 +176,20 @@ def test_memos_that_cannot_be_kept_are_not_the_buckets_fault(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     run = warm()
     assert (run.code, "set XDG_CACHE_HOME to a folder" in run.err) == (14, True)
+
+
+def test_a_walk_is_kept_away_from_the_first_object_on(url: str) -> None:
+    remote = open_remote(url)
+    before = remote.catalogue(must_exist=False)
+    told = Record(remote, Origin("native", {}), before, warm_run="", clock=lambda: 0.0)
+    told.tell()
+    assert not remote.bucket.facts(remote.path(TAG_NAME))
+    told.add([RemoteEntry(ArchivedFile("ab/x.safetensors", 1, "0" * 64))])
+    told.tell()
+    assert remote.bucket.facts(remote.path(TAG_NAME))
+    assert not remote.catalogue(must_exist=False).manifests
+
+
+def test_a_store_among_its_own_sources_is_refused(warm: Callable[..., Result], url: str) -> None:
+    run = warm(f"{url}/")
+    assert (run.code, f"{url}/vcache" in run.err) == (2, True)

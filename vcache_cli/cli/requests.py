@@ -13,7 +13,7 @@ from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from vcache_cli.assemble import WarmOptions
@@ -56,7 +56,7 @@ def bucket_request(given: Mapping[str, Any], *, dry_run: bool) -> Request | None
         UsageError: see `request`; a limit that a bucket does not have, or a look ahead.
         RefusedError: see `request`.
     """
-    from vcache_cli.buckets import is_url, parse_place
+    from vcache_cli.buckets import parse_place
 
     url = given.get("store")
     if url is None or not is_url(url):
@@ -64,6 +64,7 @@ def bucket_request(given: Mapping[str, Any], *, dry_run: bool) -> Request | None
     from vcache_cli.assemble.bucket_store import refuse_limits
 
     place = parse_place(url)
+    _refuse_own(place.url, given.get("sources") or ())
     if dry_run:
         raise UsageError(
             "`--dry-run` asks a folder, not a bucket",
@@ -78,6 +79,17 @@ def bucket_request(given: Mapping[str, Any], *, dry_run: bool) -> Request | None
     )
     refuse_limits(options)
     return replace(wanted, options=options, url=place.url)
+
+
+def _refuse_own(url: str, sources: Sequence[str]) -> None:
+    """A store in the folder that is walked would be a source of the next run."""
+    from vcache_cli.buckets import parse_place
+
+    if any(is_url(each) and parse_place(each).url == url for each in sources):
+        raise UsageError(
+            f"{display_path(url)} is a source and the store",
+            hint=f"give the store a folder of its own, such as {display_path(url)}/vcache",
+        )
 
 
 def request(given: Mapping[str, Any]) -> Request:

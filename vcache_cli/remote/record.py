@@ -64,6 +64,7 @@ class Record:
         self._found: dict[str, RemoteEntry] = {}
         self._parts: list[ManifestName] = []
         self._failed_in_a_row = 0
+        self._is_tagged = False
         self.ended = False
         """True once all is said."""
 
@@ -87,15 +88,21 @@ class Record:
     def tell(self) -> None:
         """Write a manifest of what is new, where it is time; later, where that may help.
 
+        What keeps a walk away comes with the first: one may be on its way there.
+
         Raises:
             VcacheError: it cannot be written.
         """
         waited = self._clock() - self._since
         many = len(self._new) >= PART_ENTRIES * (1 + self._failed_in_a_row)
-        if not self._new or not (waited >= PART_SECONDS or many):
+        is_time = waited >= PART_SECONDS or many
+        is_first = not self._is_tagged and not self._failed_in_a_row
+        if not self._new or not (is_time or is_first):
             return
         try:
-            self._tell_part()
+            self._tag()
+            if is_time:
+                self._tell_part()
         except ReadError as error:
             self._failed_in_a_row += 1
             self._since = self._clock()
@@ -152,10 +159,14 @@ class Record:
         name = ManifestName.new()
         ordered = tuple(entries[path] for path in sorted(entries))
         manifest = Manifest(name, self._origin, ordered, self._warm_run)
-        if not self._parts:
-            self._remote.bucket.write(self._remote.path(TAG_NAME), TAG)
+        self._tag()
         self._remote.bucket.write(self._remote.path(name.name), manifest.encoded())
         return name
+
+    def _tag(self) -> None:
+        if not self._is_tagged:
+            self._remote.bucket.write(self._remote.path(TAG_NAME), TAG)
+            self._is_tagged = True
 
     def _remove_parts(self) -> None:
         """Best effort: who may not remove leaves manifests that say the same once more."""
