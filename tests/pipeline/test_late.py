@@ -42,7 +42,7 @@ def test_from_the_first_input_on_it_is_the_session_itself() -> None:
         assert session.pending
         while session.pending:
             found += session.take(wait=True)
-        assert found == [1, 2, 3]
+        assert sorted(found) == [1, 2, 3]  # in any order
 
 
 def test_a_run_that_finds_everything_there_hires_nobody(tmp_path: Path) -> None:
