@@ -35,6 +35,20 @@ class NoCredentialsError(ValueError):
     """As of a provider's library."""
 
 
+class ClientError(Exception):
+    """As of a provider's library."""
+
+    def __init__(self, status: int) -> None:
+        self.response = {"ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+def answered(status: int) -> OSError:
+    """What a filesystem makes of an answer that it does not know."""
+    error = OSError(errno.EIO, "no sig=abc")
+    error.__cause__ = ClientError(status)
+    return error
+
+
 def bucket_of(filesystem: Any) -> tuple[Bucket, list[float]]:  # noqa: ANN401  fsspec has no types
     pauses: list[float] = []
     bucket = Bucket("s3", filesystem)
@@ -64,8 +78,11 @@ def test_a_service_that_is_busy_is_asked_again_ever_later() -> None:
         (lambda: OSError(errno.EROFS, "no"), "permission", 1),
         (lambda: OSError(errno.ENOSPC, "full"), "store_full", 1),
         (lambda: ValueError("odd"), "io_error", 1),
+        (lambda: answered(500), "unavailable", 4),
+        (lambda: answered(502), "unavailable", 4),
+        (lambda: answered(416), "io_error", 1),
     ],
-    ids=range(10),
+    ids=range(13),
 )
 def test_a_failure_has_a_kind_and_a_hint(
     make: Callable[[], Exception], kind: str, asked: int

@@ -97,8 +97,8 @@ def _filesystem(scheme: str, _process: int) -> Any:  # noqa: ANN401  fsspec has 
 class Bucket:
     """Objects by path. Every failure is a `ReadError`, after a few tries where these may help.
 
-    Its kinds are ``not_found``, ``permission``, ``no_credentials``, ``throttled``, ``timeout``,
-    ``connection`` and ``io_error``.
+    Its kinds are ``not_found``, ``permission``, ``no_credentials``, ``throttled``, ``unavailable``,
+    ``timeout``, ``connection`` and ``io_error``.
     """
 
     def __init__(self, scheme: str, filesystem: Any) -> None:  # noqa: ANN401  as above

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TRIES", "as_run_error", "failures", "read_error"]
 
-TRIES: Final = {"throttled": 6, "timeout": 2, "connection": 2}
+TRIES: Final = {"throttled": 6, "unavailable": 4, "timeout": 2, "connection": 2}
 """How often is asked where another try may not meet the failure; libraries try some themselves."""
 
 _HINTS: Final = {
@@ -24,6 +24,7 @@ _HINTS: Final = {
     "no_credentials": "set them in the environment (S3: AWS_ACCESS_KEY_ID and"
     " AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; FSSPEC_S3_ANON=true for a public bucket)",
     "throttled": "run it again later, or with fewer --workers or --jobs",
+    "unavailable": "run it again later: the service failed, not what it was asked for",
     "timeout": "run it again; check the network",
     "connection": "check the network, and the endpoint (S3: AWS_ENDPOINT_URL)",
     "store_full": "free some space there, or run `vcache prune URL`",
@@ -69,6 +70,10 @@ _BASES: Final = (
 )
 
 
+_SERVER_FAILED: Final = 500
+"""Of HTTP: from this status on it is the service that failed."""
+
+
 def failures() -> tuple[type[BaseException], ...]:
     """What the filesystems raise, as far as their libraries are loaded."""
     found = [getattr(sys.modules.get(module), name, None) for module, name in _BASES]
@@ -99,5 +104,14 @@ def _kind(error: BaseException) -> tuple[str, str]:
             return told
     if isinstance(error, OSError) and error.errno in _ERRNO:
         return _ERRNO[error.errno]
+    if (status := _status(error)) >= _SERVER_FAILED:
+        return "unavailable", f"the service failed (status {status})"
     text = redacted(str(error)).splitlines()
     return "io_error", f"{type(error).__name__}: {text[0][:200] if text else 'no more is known'}"
+
+
+def _status(error: BaseException) -> int:
+    """Of the answer that an S3 library makes `error` of; 0 where it has none."""
+    answer = getattr(error.__cause__ or error, "response", None)
+    facts = answer.get("ResponseMetadata", {}) if isinstance(answer, dict) else {}
+    return int(facts.get("HTTPStatusCode") or 0)
