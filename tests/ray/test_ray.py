@@ -56,7 +56,7 @@ def test_copies_in_several_shards_are_told_as_on_one_machine(
 def test_what_is_killed_costs_a_second_try_of_what_it_had(
     ground: Ground, second_node: RayNode, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr("vcache_cli.assemble.warming.ShardWork", CountedWork)
+    monkeypatch.setattr("vcache_cli.assemble.cluster.ShardWork", CountedWork)
     address = ground.cluster.address
     options = WarmOptions(engine="ray", ray_address=address, batch_size=4)
     corpus, store, seen, killed_after = sources([str(ground.pictures)]), ground.store, [], 0
@@ -125,7 +125,7 @@ def test_items_that_fail_are_told_as_on_one_machine(ground: Ground, samples: Pat
 def test_an_item_that_ends_every_worker_fails_alone(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vcache_cli.assemble.warming.ShardWork", DeadlyWork)
+    monkeypatch.setattr("vcache_cli.assemble.cluster.ShardWork", DeadlyWork)
     corpus = ground.folder / "corpus"
     corpus.mkdir()
     for picture in sorted(ground.pictures.iterdir())[:8]:

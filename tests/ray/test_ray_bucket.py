@@ -71,7 +71,7 @@ def test_a_machine_without_memos_finds_all_by_content(
 def test_a_node_that_is_killed_costs_a_second_try_of_what_it_had(
     ground: Ground, second_node: RayNode, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vcache_cli.assemble.warming.ShardWork", CountedWork)
+    monkeypatch.setattr("vcache_cli.assemble.cluster.ShardWork", CountedWork)
     options = WarmOptions(engine="ray", ray_address=ground.cluster.address, batch_size=4)
     corpus, seen, killed = sources([str(ground.pictures)]), [], False
     with open_warm(corpus, store=url, model=str(ground.model), options=options) as run:

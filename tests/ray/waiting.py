@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vcache_cli import WarmOptions
-from vcache_cli.assemble import open_warm, warming
+from vcache_cli.assemble import cluster, open_warm
 from vcache_cli.assemble.cluster import ShardWork
 from vcache_cli.assemble.shard_flow import BucketFlow, ShardFlow
 from vcache_cli.items import Pixels
@@ -65,8 +65,8 @@ def warm_on(
 ) -> Run:
     """Warm `corpus` on the cluster at `address`; all of it is stored."""
     options = WarmOptions(engine="ray", ray_address=address, isolation="thread")
-    usual, begun = vars(warming)["ShardWork"], time.perf_counter()
-    setattr(warming, "ShardWork", work)  # noqa: B010  mypy: a name that another module imported
+    begun = time.perf_counter()
+    setattr(cluster, "ShardWork", work)  # noqa: B010  mypy: a class, not a variable
     try:
         source = sources([os.fspath(path) for path in corpus])
         with open_warm(source, store=store, model=os.fspath(model), options=options) as run:
@@ -75,7 +75,7 @@ def warm_on(
             done = time.perf_counter()
             session = vars(run)["_pass"]._session
     finally:
-        setattr(warming, "ShardWork", usual)  # noqa: B010
+        setattr(cluster, "ShardWork", ShardWork)  # noqa: B010
     if run.summary().fields["items"]["stored"] != items:
         raise AssertionError("an item was not stored")
     return Run(items, session._shards._cut, ready - begun, done - ready)
