@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vcache_cli.buckets import Bucket, Place, open_bucket
+from vcache_cli.buckets import Bucket, Place, open_bucket, parse_place
 from vcache_cli.errors import AccessError, NothingToDoError, ReadError, UsageError
 from vcache_cli.items import MediaItem
 from vcache_cli.media import objects, read_if, read_item, sources
@@ -164,3 +164,14 @@ def test_a_folder_that_cannot_be_listed_is_a_failed_item(
     assert items[-1].source.endswith("photos/deep")
     assert items[-1].trouble is not None
     assert items[-1].trouble.kind == "permission"
+
+
+@pytest.mark.parametrize("end", ["jpg", "tar", "jsonl"])
+def test_a_name_that_reads_as_a_signed_url_costs_one_item(top: str, end: str) -> None:
+    place = parse_place(top)
+    name = f"photo.jpg?X-Amz-Signature=abc.{end}"
+    open_bucket(place).write(place.below(name).path, b"data")
+    odd = [each for each in sources([top], exclude=()).items() if each.trouble]
+    (told,) = odd
+    assert (told.trouble and told.trouble.kind, "abc" in told.source) == ("odd_name", False)
+    assert len(found(top)) == 7

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vcache_cli.buckets.bucket import Bucket, Found, Moved, open_bucket
 from vcache_cli.buckets.failures import as_run_error
-from vcache_cli.buckets.place import Place, is_url, parse_place
+from vcache_cli.buckets.place import Place, is_url, parse_place, redacted
 
 __all__ = [
     "Bucket",
@@ -19,4 +19,5 @@ __all__ = [
     "is_url",
     "open_bucket",
     "parse_place",
+    "redacted",
 ]

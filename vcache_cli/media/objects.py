@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from vcache_cli.buckets import Place, as_run_error, is_url, open_bucket, parse_place
+from vcache_cli.buckets import Place, as_run_error, is_url, open_bucket, parse_place, redacted
 from vcache_cli.errors import NothingToDoError, ReadError, UsageError
 from vcache_cli.items import MediaItem, Trouble
 from vcache_cli.media.globs import has_magic
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_url", "named_objects", "plain_name", "read_object"]
 
+_MISNAMED: Final = Trouble(
+    "odd_name", "its name reads as a URL with a query", hint="rename it: nothing after a `?`"
+)
 _ENDS_IT: Final = frozenset({"permission", "no_credentials", "not_found"})
 
 
@@ -193,7 +196,12 @@ class _Seeker:
         return self._bucket.read(tags[0].path, len(CACHE_SIGNATURE)) == CACHE_SIGNATURE
 
     def _item(self, found: Found, *, explicit: bool = False) -> MediaItem:
-        return MediaItem(self._place.at(found.path).url, object_stat(found), explicit=explicit)
+        url = self._place.at(found.path).url
+        try:
+            parse_place(url)
+        except UsageError:  # such as what a download of a signed URL leaves
+            return MediaItem(redacted(url), trouble=_MISNAMED, explicit=explicit)
+        return MediaItem(url, object_stat(found), explicit=explicit)
 
     def _matching(self) -> Iterator[MediaItem]:
         root, *parts = self._place.path.split("/")
