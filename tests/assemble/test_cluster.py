@@ -66,6 +66,8 @@ class Loopback:
     error: None = None
     _waiting: list[MediaItem] = field(default_factory=list)
     stopped: bool = False
+    looks: int = 0
+    """Calls that asked for what is there."""
 
     @property
     def full(self) -> bool:
@@ -75,8 +77,9 @@ class Loopback:
     def pending(self) -> int:
         return len(self._waiting)
 
-    def submit(self, value: MediaItem) -> None:
+    def submit(self, value: MediaItem) -> bool:
         self._waiting.append(value)
+        return len(self._waiting) % 3 == 0
 
     def stop(self) -> None:
         self.stopped = True
@@ -84,6 +87,7 @@ class Loopback:
 
     def take(self, *, wait: bool) -> list[Told]:
         if not wait:
+            self.looks += 1
             return []
         found: list[Told] = []
         for number, flow in enumerate(self.flows):
@@ -104,6 +108,14 @@ def test_copies_in_parts_of_several_workers_are_counted_as_in_one_run(
     found = list(ClusterPass(cast("Any", two_workers), lanes={}).run(items(corpus)))
     assert Counter(each.status for each in found) == {Status.STORED: 3, Status.COPY: 6}
     assert len({each.item.path for each in found}) == 9
+
+
+def test_workers_are_looked_at_when_there_is_something_to_hand_out(
+    corpus: Path, two_workers: Loopback
+) -> None:
+    """A look costs more than an item, and the more, the more workers there are."""
+    list(ClusterPass(cast("Any", two_workers), lanes={}).run(items(corpus)))
+    assert two_workers.looks == 9 // 3
 
 
 def test_what_was_there_before_the_run_is_present(

@@ -132,9 +132,10 @@ class Nodes:
     def run(self) -> int:
         """Items of the node that did most."""
         while self.shards.pending:
-            for node, held in enumerate(self.held):
-                while shard := self.shards.give(node, flush=True):
-                    held.append(shard.values)
+            for most in range(1, AHEAD + 1):
+                for node, held in enumerate(self.held):
+                    if shard := self.shards.give(node, most=most, flush=True):
+                        held.append(shard.values)
             step = min(len(held[0]) for held in self.held if held)
             for node, held in enumerate(self.held):
                 for item in held[0][:step] if held else ():

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.patience import until
+from vcache_cli.engines import ray_engine, stations
 from vcache_cli.engines.kept import KeptEngine
 from vcache_cli.engines.local import ThreadEngine
 from vcache_cli.engines.stations import Reply, Station
@@ -110,6 +111,39 @@ def test_shards_that_follow_each_other_all_get_results() -> None:
     assert results(there, 1) == [10]
     there.stop()
     assert end(there).error is None
+
+
+@pytest.fixture
+def _no_lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stations, "_LINGER_SECONDS", "no time to add to")  # a TypeError
+
+
+@pytest.mark.usefixtures("_no_lingering")
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_station_without_work_says_at_once_what_it_has_done(count: int) -> None:
+    there = station()
+    there.feed(list(range(1, count + 1)))
+    until(lambda: len(there._results) == count)
+    assert len(there.take().results) == count
+
+
+@pytest.mark.usefixtures("_no_lingering")
+def test_a_shard_that_is_done_is_told_at_once() -> None:
+    there, shard = station(), list(range(1, ray_engine._SHARD + 1))
+    there.feed(shard)
+    until(lambda: len(there._results) == len(shard))
+    there._owed += 1  # the first of another shard, under way
+    assert len(there.take().results) == len(shard)
+
+
+@pytest.mark.usefixtures("_no_lingering")
+def test_a_station_with_work_collects_what_it_says() -> None:
+    there = station()
+    there.feed([1])
+    until(lambda: len(there._results) == 1)
+    there._owed += 1
+    with pytest.raises(TypeError):
+        there.take()
 
 
 def test_what_does_not_open_says_why() -> None:

@@ -103,8 +103,8 @@ class ClusterPass:
             if isinstance(item, Outcome):
                 yield item
                 continue
-            session.submit(item)
-            yield from self._taken(wait=False)
+            if session.submit(item):
+                yield from self._taken(wait=False)
             while session.full and not self._stopping:
                 yield from self._taken(wait=True)
         while session.pending:

@@ -282,10 +282,10 @@ def _probe() -> Callable[[], tuple[str, str]]:
 
 def as_options(seat: Seat) -> dict[str, Any]:
     """What Ray is told of an actor that is to take that seat."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
     options: dict[str, Any] = {"num_cpus": seat.cpus, "num_gpus": seat.gpus}
     if seat.node:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
         strategy = NodeAffinitySchedulingStrategy(seat.node, soft=False)
         options["scheduling_strategy"] = strategy
     return options

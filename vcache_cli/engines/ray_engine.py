@@ -67,6 +67,7 @@ class RaySession(Generic[In, Out]):
     _numbers: Iterator[int] = field(default_factory=count)
     _lost_in_a_row: int = 0
     _begun: float = field(default_factory=time.monotonic)
+    _looked: float = 0.0
     _stopping: bool = False
     _told: bool = False
     _packed: Any = None
@@ -104,9 +105,13 @@ class RaySession(Generic[In, Out]):
         """Inputs without a result; once stopped, stations that have not ended."""
         return len(self._crew) if self._told else self._shards.pending
 
-    def submit(self, value: In) -> None:
-        """Put the input into a shard; it is handed out when that is full, or nothing else is."""
-        self._shards.add(self.work.name(value), value)
+    def submit(self, value: In) -> bool:
+        """Put the input into a shard; it is handed out when that is full, or nothing else is.
+
+        True where it is time to `take`: a shard is full, or the last look was long ago.
+        """
+        full = self._shards.add(self.work.name(value), value)
+        return full or time.monotonic() - self._looked > _POLL_SECONDS
 
     def stop(self) -> None:
         """Hand out nothing more; what is in flight is finished. From any thread or a signal."""
@@ -124,8 +129,10 @@ class RaySession(Generic[In, Out]):
         """Hand out what can be, and hear whoever has something to say."""
         if self._stopping and not self._told:
             self._tell_stop()
-        for member in list(self._crew.values()):
-            self._feed(member, flush=wait)
+        self._looked = time.monotonic()
+        for most in range(1, AHEAD + 1):  # the first of each before the second of any
+            for member in list(self._crew.values()):
+                self._feed(member, most=most, flush=wait)
         asked = {each.asked: each for each in self._crew.values()}
         if not asked:
             return []
@@ -143,9 +150,9 @@ class RaySession(Generic[In, Out]):
         actor = self.ray.remote(**options)(Station).remote(self._packed, seat.cpus)
         self._crew[number] = _Member(number, seat, actor, actor.opened.remote())
 
-    def _feed(self, member: _Member, *, flush: bool) -> None:
-        while member.opened and not self._stopping:
-            shard = self._shards.give(member.number, flush=flush)
+    def _feed(self, member: _Member, *, most: int, flush: bool) -> None:
+        if member.opened and not self._stopping:
+            shard = self._shards.give(member.number, most=most, flush=flush)
             if shard is None:
                 return
             self.retried += len(shard.waiting) if shard.losses else 0

@@ -28,7 +28,7 @@ class Costs:
     shard_items: int = 32
     """Items handed to a node at once."""
     shards_ahead: int = AHEAD
-    """Shards that a node has at once; the first nodes get as many before others get one."""
+    """Shards that a node has at once; each node gets one before any gets a second."""
     turn_seconds: float = 0.11
     """From the end of a shard until its node has the next: Outcomes are sent some at a time."""
     join_seconds: float = 2.0
@@ -154,7 +154,7 @@ def _seconds(work: Work, nodes: int, costs: Costs) -> dict[str, float]:
 def _most_items(items: int, nodes: int, costs: Costs) -> int:
     """Of the node that has most to do, where whoever has done a shard gets the next one."""
     full, last = divmod(items, costs.shard_items)
-    rounds = max(math.ceil(full / nodes), min(full, costs.shards_ahead))
+    rounds = math.ceil(full / nodes)
     if full == nodes * rounds:  # nobody is free sooner: one of them has the rest, too
         return rounds * costs.shard_items + last
     return max(rounds * costs.shard_items, last)

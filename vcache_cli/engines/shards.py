@@ -67,29 +67,32 @@ class Shards(Generic[In]):
     pending: int = 0
     """Inputs without a result."""
 
-    def add(self, name: Hashable, value: In) -> None:
-        """Take an input; names are those by which `done` tells them apart."""
+    def add(self, name: Hashable, value: In) -> bool:
+        """Take an input, under the name by which `done` tells it; True where a shard is full."""
         self.pending += 1
         self._open.append((name, value))
-        if len(self._open) >= self.size:
-            self._close()
+        if len(self._open) < self.size:
+            return False
+        self._close()
+        return True
 
     def _close(self) -> None:
         self._ready.append(Shard(self._cut, deque(self._open)))
         self._cut += 1
         self._open = []
 
-    def give(self, worker: int, *, flush: bool = False) -> Shard[In] | None:
+    def give(self, worker: int, *, most: int = AHEAD, flush: bool = False) -> Shard[In] | None:
         """A shard for a worker, which has it from now on; None where it is to have no more.
 
         What was lost once goes alone to a worker: nothing beside it is lost with it again.
 
         Args:
             worker: its number.
+            most: shards that it may have then.
             flush: with nothing else to do, cut one that is not full.
         """
         held = self._held.setdefault(worker, [])
-        if len(held) >= AHEAD or any(each.losses for each in held):
+        if len(held) >= most or any(each.losses for each in held):
             return None
         if self._again and not held:
             return self._hand(self._again.popleft(), held)

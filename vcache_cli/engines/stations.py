@@ -28,11 +28,11 @@ Out_co = TypeVar("Out_co", covariant=True)
 _PATIENCE_SECONDS: Final = 0.05
 """For the next shard, before what is in flight is finished without it."""
 _LINGER_SECONDS: Final = 0.1
-"""For more results, before those that are there are sent."""
+"""For more results, before those that are there are sent, while there is work for them."""
 _LONGEST_SECONDS: Final = 5.0
 """After which an empty answer says that all is well."""
-_MOST_RESULTS: Final = 256
-"""In one answer."""
+_ENOUGH_RESULTS: Final = 32
+"""That are sent at once, as a shard's worth: its driver can hand out another."""
 
 
 class Flow(Protocol[In_contra, Out_co]):
@@ -103,6 +103,7 @@ class Station:
         self._work = work
         self._shards: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
         self._results: list[Any] = []
+        self._owed = 0  # inputs without a result
         self._news = threading.Condition()
         self._flow: Flow[Any, Any] | None = None
         self._error: VcacheError | None = None
@@ -117,6 +118,8 @@ class Station:
 
     def feed(self, values: list[Any]) -> None:
         """Work on a shard, after those that it has."""
+        with self._news:
+            self._owed += len(values)
         self._shards.put(values)
 
     def take(self) -> Reply[Any]:
@@ -124,10 +127,12 @@ class Station:
         with self._news:
             self._news.wait_for(lambda: self._results or self._ended, _LONGEST_SECONDS)
             if self._results and not self._ended:
-                full = lambda: self._ended or len(self._results) >= _MOST_RESULTS  # noqa: E731
-                self._news.wait_for(full, _LINGER_SECONDS)
+                self._news.wait_for(self._worth_telling, _LINGER_SECONDS)
             results, self._results = self._results, []
             return Reply(results, self._error, self._ended)
+
+    def _worth_telling(self) -> bool:
+        return self._ended or not self._owed or len(self._results) >= _ENOUGH_RESULTS
 
     def stop(self) -> None:
         """Take no further input; what is in flight is finished, and then it ends."""
@@ -174,4 +179,5 @@ class Station:
     def _post(self, result: object) -> None:
         with self._news:
             self._results.append(result)
+            self._owed -= 1
             self._news.notify_all()
