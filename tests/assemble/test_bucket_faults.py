@@ -17,7 +17,7 @@ from vcache_cli.assemble.targets import load_target
 from vcache_cli.buckets import Bucket
 from vcache_cli.errors import AccessError, ReadError, VcacheError
 from vcache_cli.remote import ObjectWriter, Record, RemoteEntry, open_remote, record, writer
-from vcache_cli.remote.names import TAG_NAME
+from vcache_cli.remote.names import TAG_NAME, object_name
 from vcache_cli.store.archive_parts import ArchivedFile, Origin
 
 OPTIONS = WarmOptions(isolation="thread", workers=1, batch_size=1)
@@ -188,6 +188,22 @@ def test_a_walk_is_kept_away_from_the_first_object_on(url: str) -> None:
     told.tell()
     assert remote.bucket.facts(remote.path(TAG_NAME))
     assert not remote.catalogue(must_exist=False).manifests
+
+
+def test_a_prune_of_what_the_run_has_put_there_itself_is_told(
+    warm: Callable[..., Result], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote, write = open_remote(url), Record._tell_all
+
+    def pruned(self: Record, whole: dict[str, RemoteEntry]) -> None:
+        remote.bucket.remove(remote.path(object_name(next(iter(remote.objects())))))
+        write(self, whole)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Record, "_tell_all", pruned)
+        run = warm()
+    assert (run.code, "1 entry that the run found or stored" in run.err) == (3, True)
+    assert warm("--json").document["items"]["stored"] == 1
 
 
 def test_a_store_among_its_own_sources_is_refused(warm: Callable[..., Result], url: str) -> None:

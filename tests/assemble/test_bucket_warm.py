@@ -283,10 +283,10 @@ def test_what_a_prune_removed_meanwhile_is_told(
     copied(corpus / "more", [media / "fruit-faded.png"])
     remote, look = open_remote(url), Record._look_again
 
-    def pruned(self: Record) -> None:
+    def pruned(self: Record, whole: dict[str, RemoteEntry]) -> None:
         remote.bucket.remove(remote.path(names(url, "objects/")[0]))
         remote.bucket.remove(remote.path(names(url, "objects/")[0]))
-        look(self)
+        look(self, whole)
 
     monkeypatch.setattr(Record, "_look_again", pruned)
     with pytest.raises(PartialFailureError, match="removed by a prune"):

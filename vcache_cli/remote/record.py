@@ -128,7 +128,7 @@ class Record:
         except ReadError as error:
             raise self._remote.failed(error) from error
         self.ended = True
-        self._look_again()
+        self._look_again(whole)
 
     def _tell_all(self, whole: dict[str, RemoteEntry]) -> None:
         if len(whole) > MOST_ENTRIES:
@@ -174,18 +174,16 @@ class Record:
             with suppress(ReadError):
                 self._remote.bucket.remove(self._remote.path(each.name))
 
-    def _look_again(self) -> None:
-        """A prune may have removed what was relied on, before it could see our manifest."""
-        if not self._found:
-            return
+    def _look_again(self, whole: dict[str, RemoteEntry]) -> None:
+        """A prune may have removed what was found, or what a part named, while the run went on."""
         try:
             there = self._remote.objects()
         except VcacheError:
             return  # who may write, but not list: `pull` and `stats --scan` tell as well
-        gone = sum(each.file.sha256 not in there for each in self._found.values())
+        gone = sum(each.file.sha256 not in there for each in whole.values())
         if gone:
             raise PartialFailureError(
-                f"{count(gone, 'entry', 'entries')} that the run found were removed by a prune"
-                " meanwhile",
+                f"{count(gone, 'entry', 'entries')} that the run found or stored were removed by a"
+                " prune meanwhile",
                 hint="run it again",
             )
