@@ -186,3 +186,16 @@ def test_no_secret_is_told_or_kept(
 def test_the_environment_is_that_of_the_test() -> None:
     """No credentials of a person reach a server."""
     assert os.environ["AWS_ACCESS_KEY_ID"] == "key-of-a-test"
+
+
+def test_a_folder_without_a_name_is_walked_too(
+    vcache: Vcache, corpus: Path, cloud: Cloud, tiny_siglip: Path, tmp_path: Path
+) -> None:
+    """`a//b` is what a script leaves that joins names with one slash too many."""
+    picture = (corpus / "hills.jpg").read_bytes()
+    for number, name in enumerate(("odd//one.jpg", "odd/a//two.jpg", "odd/a///three.jpg")):
+        cloud.files.pipe_file(f"{cloud.bucket}/{name}", picture + bytes(number + 2))
+    run = vcache(
+        "warm", f"s3://{cloud.bucket}/odd", "-m", tiny_siglip, "-s", tmp_path / "store", "--json"
+    )
+    assert (run.code, run.document["items"]["total"]) == (0, 3)

@@ -210,12 +210,13 @@ class Bucket:
         """As an S3 service gives it: a page at a time, however many objects there are."""
         from fsspec.asyn import sync
 
-        root, _, key = folder.partition("/")
-        prefix = f"{key}/" if key else ""
+        root, below, key = folder.partition("/")
+        prefix = f"{key}/" if below else ""
         listing = self._fs._iterdir(root, delimiter=delimiter, prefix=prefix)  # noqa: SLF001  a page at a time
         while page := self._caught(lambda: sync(self._fs.loop, _page, listing)):
-            # `a/` may be an object itself: what some tools put there for a folder.
-            found = [self._found(each) for each in page if each["name"] != f"{root}/{prefix}"]
+            # `a/` may be an object itself: what some tools put there for a folder. As a folder it
+            # is one without a name, of what is called `a//b`.
+            found = map(self._found, page)
             yield [each for each in found if each.is_folder or not each.path.endswith("/")]
 
     def _tried(self, ask: Callable[[], T]) -> T:
