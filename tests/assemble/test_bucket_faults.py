@@ -15,7 +15,7 @@ from tests.store.care import entry
 from vcache_cli.assemble import WarmOptions, open_remote_store, open_warm
 from vcache_cli.assemble.targets import load_target
 from vcache_cli.buckets import Bucket
-from vcache_cli.errors import AccessError, ReadError, VcacheError
+from vcache_cli.errors import AccessError, ReadError, UsageError, VcacheError
 from vcache_cli.remote import ObjectWriter, Record, RemoteEntry, open_remote, record, writer
 from vcache_cli.remote.names import TAG_NAME, object_name
 from vcache_cli.store.archive_parts import ArchivedFile, Origin
@@ -204,6 +204,13 @@ def test_a_prune_of_what_the_run_has_put_there_itself_is_told(
         run = warm()
     assert (run.code, "1 entry that the run found or stored" in run.err) == (3, True)
     assert warm("--json").document["items"]["stored"] == 1
+
+
+def test_a_store_in_a_folder_is_no_bucket(tmp_path: Path, media: Path, tiny_siglip: Path) -> None:
+    (tmp_path / "store" / ".vcache").mkdir(parents=True)
+    sources, url = corpus_of(media / "hills.jpg"), f"file://{tmp_path}/store"
+    with pytest.raises(UsageError, match="is a store in a folder"):
+        open_warm(sources, store=url, model=str(tiny_siglip), options=OPTIONS)
 
 
 def test_a_store_among_its_own_sources_is_refused(warm: Callable[..., Result], url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vcache_cli.assemble.bucket_share import BucketShare
@@ -14,17 +15,18 @@ from vcache_cli.assemble.targets import store_options
 from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_json
 from vcache_cli.errors import AccessError, NotAStoreError, StoreFullError, UsageError
+from vcache_cli.items import display_path
 from vcache_cli.outcome import PresentFiles
 from vcache_cli.pipeline import MOST_AHEAD
 from vcache_cli.pipeline.ledger import Notebook
 from vcache_cli.pipeline.lookahead import Lookahead
 from vcache_cli.remote import Holdings, Record, open_remote
 from vcache_cli.remote.push import check_same
+from vcache_cli.store import vcache_dir
 from vcache_cli.store.archive_parts import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.assemble.recipes import LoadedRecipe
@@ -87,6 +89,11 @@ def open_bucket_store(url: str, loaded: LoadedRecipe, options: WarmOptions) -> B
     remote, layout = open_remote(url), loaded.target.layout
     common = store_options(loaded.target, loaded.recipe)
     origin = Origin(loaded.target.name, common)
+    if remote.place.scheme == "file" and vcache_dir(Path(remote.place.path)).is_dir():
+        raise UsageError(
+            f"`{remote.place.url}` is a store in a folder, not one in a bucket",
+            hint=f"name it as such: --store {display_path(remote.place.path)}",
+        )
     catalogue = remote.catalogue(must_exist=False)
     check_same(origin, catalogue.origin, remote)
     check_places(catalogue, layout)
