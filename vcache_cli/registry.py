@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.errors import ModelError, UsageError
@@ -25,13 +25,8 @@ GROUPS: Final[dict[str, str]] = {
 
 
 @cache
-def _installed() -> EntryPoints:
-    return entry_points()  # one look at all that is installed: each group would take another
-
-
-@cache
 def _listed(group: str) -> dict[str, EntryPoint]:
-    return {point.name: point for point in _installed().select(group=GROUPS[group])}
+    return {point.name: point for point in entry_points(group=GROUPS[group])}
 
 
 def names(group: str) -> list[str]:
