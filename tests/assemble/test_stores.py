@@ -62,3 +62,14 @@ def test_a_damaged_store_json_is_no_reason_to_guess(tmp_path: Path) -> None:
 def test_an_empty_directory_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(NotAStoreError):
         open_root(tmp_path)
+
+
+def test_a_url_that_lost_a_slash_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="one slash") as caught:
+        create_root(Path("s3://bucket/caches"), target="native")
+    assert "write s3://bucket/caches" in str(caught.value.hint)
+    assert not [*tmp_path.iterdir()]
+    assert create_root(tmp_path / "s3:" / "bucket", target="native").path.is_dir()

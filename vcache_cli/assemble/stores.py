@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vcache_cli.assemble.targets import load_target, usable_targets
+from vcache_cli.buckets import is_cut_url
 from vcache_cli.errors import NotAStoreError, RefusedError, UsageError
 from vcache_cli.protocols import Bounded
 from vcache_cli.quantity import format_size
@@ -128,8 +129,19 @@ def create_root(
     layout = load_target(target).layout
     if not os.path.lexists(vcache_dir(folder) / "store.json"):
         _refuse_others(folder, target)
+        _refuse_cut_url(os.fspath(path))
     make = adopt_meta if is_served(folder, layout) else create_meta
     return StoreRoot(folder, layout, make(folder, target=target, target_options=options))
+
+
+def _refuse_cut_url(path: str) -> None:
+    if is_cut_url(path):
+        scheme, _, rest = path.partition(":/")
+        raise UsageError(
+            f"`{path}` is a URL with one slash",
+            hint=f"write {scheme}://{rest} (a `Path` takes one away); a folder of that name needs "
+            "its absolute path",
+        )
 
 
 def _refuse_others(folder: Path, target: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vcache_cli.buckets.bucket import Bucket, Found, Moved, open_bucket
 from vcache_cli.buckets.failures import as_run_error
-from vcache_cli.buckets.place import Place, is_url, parse_place, redacted
+from vcache_cli.buckets.place import Place, is_cut_url, is_url, parse_place, redacted
 
 __all__ = [
     "Bucket",
@@ -16,6 +16,7 @@ __all__ = [
     "Moved",
     "Place",
     "as_run_error",
+    "is_cut_url",
     "is_url",
     "open_bucket",
     "parse_place",

@@ -8,7 +8,7 @@ from typing import Final
 
 from vcache_cli.errors import UsageError
 
-__all__ = ["Place", "is_url", "parse_place", "redacted"]
+__all__ = ["Place", "is_cut_url", "is_url", "parse_place", "redacted"]
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _SCHEMES: Final = {
@@ -98,6 +98,16 @@ def is_url(path: str) -> bool:
     (True, False)
     """
     return "://" in path and _URL.match(path) is not None
+
+
+def is_cut_url(path: str) -> bool:
+    """True for what a URL becomes where a `Path` is made of it.
+
+    >>> is_cut_url("s3:/bucket/a"), is_cut_url("s3://bucket/a"), is_cut_url("x:/a")
+    (True, False, False)
+    """
+    scheme, colon, rest = path.partition(":/")
+    return bool(colon) and not rest.startswith("/") and scheme.lower() in _SCHEMES
 
 
 def redacted(text: str) -> str:
