@@ -26,18 +26,23 @@ class Method:
     remote: Callable[..., object]
 
 
+@dataclass(eq=False)
 class Opened:
-    """A reference to an answer that is there: a station can work."""
+    """A reference to the answer that a station can work."""
+
+    by: Actor
 
 
 @dataclass(eq=False)
 class Actor:
     """A station that opens, takes what it is given, and never has a result."""
 
+    late: bool = False
+    """It has yet to open."""
     given: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.opened = Method(Opened)
+        self.opened = Method(lambda: Opened(self))
         self.feed = Method(self.given.append)
         self.take = Method(object)
 
@@ -47,6 +52,8 @@ class Ray:
     """As much of the module as a session takes; one that hires in order."""
 
     actors: list[Actor] = field(default_factory=list)
+    late: set[int] = field(default_factory=set)
+    """Places of actors that have yet to open when they are hired."""
 
     def put(self, value: bytes) -> bytes:
         return value
@@ -55,13 +62,15 @@ class Ray:
         return lambda _class: Method(self._hired)
 
     def _hired(self, _work: bytes, _cpus: int) -> Actor:
-        self.actors.append(Actor())
+        self.actors.append(Actor(len(self.actors) in self.late))
         return self.actors[-1]
 
     def wait(
         self, asked: list[object], *, num_returns: int, timeout: float
     ) -> tuple[list[object], list[object]]:
-        told: list[object] = [each for each in asked if isinstance(each, Opened)]
+        told: list[object] = [
+            each for each in asked if isinstance(each, Opened) and not each.by.late
+        ]
         return told, [each for each in asked if each not in told]
 
     def get(self, _opened: Opened) -> Reply[int]:
@@ -79,8 +88,12 @@ def ray() -> Ray:
 
 @pytest.fixture
 def session(ray: Ray, monkeypatch: pytest.MonkeyPatch) -> RaySession[int, int]:
-    """On three stations that are open."""
+    """On three stations."""
     monkeypatch.setattr(ray_engine, "_POLL_SECONDS", math.inf)
+    return opened(ray)
+
+
+def opened(ray: Ray) -> RaySession[int, int]:
     seats = [Seat("", 1)] * 3
     made: RaySession[int, int] = RaySession(cast("Any", ray), Work(), seats)
     made.open()
@@ -109,6 +122,21 @@ def test_no_node_gets_more_than_it_needs_to_stay_busy(
         if session.submit(item):
             session.take(wait=False)
     assert [len(each) for each in handed(ray)] == [AHEAD] * 3
+
+
+def test_nodes_that_open_later_find_a_shard_of_their_own(ray: Ray) -> None:
+    """Small corpora would be done by whoever opens first."""
+    ray.late |= {0, 2}
+    session = opened(ray)
+    for item in range(4 * ray_engine._SHARD):
+        session.submit(item)
+    session.take(wait=False)
+    assert handed(ray) == [[], [0, 1], []]
+    for each in ray.actors:
+        each.late = False
+    session.take(wait=False)  # hears of it
+    session.take(wait=False)
+    assert handed(ray) == [[2], [0, 1], [3]]
 
 
 def test_nodes_are_to_be_looked_at_once_a_shard(session: RaySession[int, int]) -> None:

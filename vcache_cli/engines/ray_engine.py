@@ -130,9 +130,7 @@ class RaySession(Generic[In, Out]):
         if self._stopping and not self._told:
             self._tell_stop()
         self._looked = time.monotonic()
-        for most in range(1, AHEAD + 1):  # the first of each before the second of any
-            for member in list(self._crew.values()):
-                self._feed(member, most=most, flush=wait)
+        self._hand_out(flush=wait)
         asked = {each.asked: each for each in self._crew.values()}
         if not asked:
             return []
@@ -149,6 +147,15 @@ class RaySession(Generic[In, Out]):
         options = {**as_options(seat), "max_concurrency": 4, "max_restarts": 0}
         actor = self.ray.remote(**options)(Station).remote(self._packed, seat.cpus)
         self._crew[number] = _Member(number, seat, actor, actor.opened.remote())
+
+    def _hand_out(self, *, flush: bool) -> None:
+        """The first shard of each before the second of any, be it of one that has yet to open."""
+        members = list(self._crew.values())
+        late = sum(not each.opened for each in members)
+        for most in range(1, AHEAD + 1):
+            for member in members:
+                if most == 1 or self._shards.ready > late:
+                    self._feed(member, most=most, flush=flush)
 
     def _feed(self, member: _Member, *, most: int, flush: bool) -> None:
         if member.opened and not self._stopping:

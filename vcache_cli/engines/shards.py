@@ -76,6 +76,11 @@ class Shards(Generic[In]):
         self._close()
         return True
 
+    @property
+    def ready(self) -> int:
+        """Full shards that nobody has had."""
+        return len(self._ready)
+
     def _close(self) -> None:
         self._ready.append(Shard(self._cut, deque(self._open)))
         self._cut += 1
