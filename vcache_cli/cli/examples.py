@@ -21,7 +21,10 @@ EXAMPLES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
             "vcache warm photos -m models/gemma --target omlx -s ~/.omlx/cache/vision_features",
             "files that oMLX finds",
         ),
-        ("vcache warm photos -m models/siglip -s s3://bucket/vcache", "into a bucket, to pull from"),
+        (
+            "vcache warm photos -m models/siglip -s s3://bucket/vcache",
+            "into a bucket, to pull from",
+        ),
     ),
     "check": (
         ("vcache check photos -m models/siglip", "exit code 5 unless every picture would hit"),
