@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -85,6 +88,18 @@ def test_the_first_failure_ends_a_strict_run(samples: Path, tiny_siglip: Path, s
         pytest.raises(PartialFailureError),
     ):
         list(run)
+
+
+@pytest.mark.parametrize("on_error", ["skip", "fail"])
+def test_workers_end_with_the_run(
+    samples: Path, tiny_siglip: Path, store: Path, on_error: Literal["skip", "fail"]
+) -> None:
+    before = set(threading.enumerate())
+    with _run(store, tiny_siglip, samples / "bad", options=WarmOptions(on_error=on_error)) as run:
+        with suppress(PartialFailureError):
+            list(run)
+        assert set(threading.enumerate()) - before
+    assert not set(threading.enumerate()) - before
 
 
 def test_a_budget_that_holds_nothing_ends_the_run(

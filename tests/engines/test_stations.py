@@ -180,7 +180,7 @@ def test_a_kept_engine_keeps_its_threads() -> None:
     def note(_: int) -> None:
         seen.append(threading.current_thread())
 
-    with KeptEngine(ThreadEngine(1)) as engine:
+    with KeptEngine(lambda: ThreadEngine(1)) as engine:
         for _ in range(2):
             with engine.session(note) as session:
                 session.submit(1)

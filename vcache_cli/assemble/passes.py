@@ -44,8 +44,9 @@ def make_hire(
     loaded: LoadedRecipe, options: WarmOptions, present: Callable[[str], bool], held: ExitStack
 ) -> Callable[[], AbstractContextManager[Session[Any, Any]]]:
     """See `WarmParts.hire`: workers start with the first session, and end with `held`."""
-    kept = cache(lambda: held.enter_context(KeptEngine(make_workers(loaded, options))))
-    return lambda: kept().session(make_prepare(loaded, options, present))
+    # Entered now: whoever holds `held` may have moved its content elsewhere by the first session.
+    kept = held.enter_context(KeptEngine(lambda: make_workers(loaded, options)))
+    return lambda: kept.session(make_prepare(loaded, options, present))
 
 
 def make_prepare(

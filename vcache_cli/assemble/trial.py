@@ -138,7 +138,9 @@ def _pass(loaded: LoadedRecipe, options: WarmOptions, held: ExitStack) -> WarmPa
             ),
             ledger=nothing,
             touch=nothing.touch,
-            encoders=held.enter_context(KeptEngine(ThreadEngine(concurrency_of(loaded), ahead=1))),
+            encoders=held.enter_context(
+                KeptEngine(lambda: ThreadEngine(concurrency_of(loaded), ahead=1))
+            ),
             batch_size=batch_size_of(loaded, options),
             most_ahead=1,
         )

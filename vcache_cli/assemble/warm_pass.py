@@ -103,7 +103,7 @@ class PassMaker:
                 ledger=outlet.ledger,
                 touch=outlet.touch,
                 encoders=held.enter_context(
-                    KeptEngine(ThreadEngine(concurrency_of(loaded), ahead=1))
+                    KeptEngine(lambda: ThreadEngine(concurrency_of(loaded), ahead=1))
                 ),
                 batch_size=batch_size_of(loaded, options),
                 most_ahead=self.most_ahead,

@@ -22,11 +22,11 @@ class KeptEngine:
     """Starts workers once, for work that is always the same; enter it, and they end with it.
 
     Args:
-        engine: what starts them.
+        make: makes what starts them, at the first call.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, make: Callable[[], Engine]) -> None:
+        self._make = make
         self._held = ExitStack()
         self._session: Session[Any, Any] | None = None
 
@@ -45,5 +45,5 @@ class KeptEngine:
     def session(self, work: Callable[[In], Out]) -> Iterator[Session[In, Out]]:
         """The session of the first call; leaving it ends nothing."""
         if self._session is None:
-            self._session = self._held.enter_context(self._engine.session(work))
+            self._session = self._held.enter_context(self._make().session(work))
         yield self._session
