@@ -175,10 +175,9 @@ class PresentFiles(Sequence[Outcome]):
         # All names at once: none holds a `/`, and JSON leaves that as it is.
         folder = _quoted(display_path(self.files.prefix))[:-1]
         names = _quoted(display_path("/".join(self.files.names)))[1:-1].split("/")
-        return [
-            _PRESENT % (f'{folder}{name}"', f'"{digest}"', _quoted(key), Kind.IMAGE)
-            for name, digest, key in zip(names, self.digests, self.keys, strict=True)
-        ]
+        line = _PRESENT % ("%s", '"%s"', "%s", Kind.IMAGE)
+        columns = zip(names, self.digests, map(_quoted, self.keys), strict=True)
+        return [line % (f'{folder}{name}"', digest, key) for name, digest, key in columns]
 
 
 def lines_of(outcomes: Sequence[Outcome]) -> list[str]:

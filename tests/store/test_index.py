@@ -13,7 +13,8 @@ from vcache_cli.items import FileStat, Kind
 from vcache_cli.outcome import Failure
 from vcache_cli.protocols import Memo, Recall, Seen
 from vcache_cli.store.index import Index, open_index
-from vcache_cli.store.index_schema import index_path, pack_key, unpack_key
+from vcache_cli.store.index_schema import index_path
+from vcache_cli.store.index_values import pack_key, unpack_key
 from vcache_cli.store.meta import StoreRoot
 
 SHA = "ab" * 32
@@ -410,3 +411,18 @@ def test_a_use_that_was_noted_is_found_by_its_shard(root: StoreRoot) -> None:
         index.mark_used("ff" * 32, 7)  # of an entry that the index does not know
         index.commit()
         assert keys(index) == {key}
+
+
+def test_keys_of_every_form_are_found_by_their_use(root: StoreRoot) -> None:
+    paths = [add(root, entry(number)) for number in range(300)]
+    shard = paths[0].parent.name
+    hashes = {path.stem for path in paths if path.parent.name == shard}
+    with open_index(root, mode="w") as index:
+        index.refresh()
+        assert set(index.used_within(shard, 0, 2**62)) == hashes
+    text = min(hashes)
+    with closing(sqlite3.connect(index_path(root.path))) as database, database:
+        sql = "UPDATE entries SET key = ? WHERE key = ?"
+        database.execute(sql, ("request 7", bytes.fromhex(text)))
+    with open_index(root, mode="w") as index:
+        assert set(index.used_within(shard, 0, 2**62)) == hashes - {text} | {"request 7"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class Uses:
     used_ns: dict[str, int]
     marked: dict[str, int] = field(default_factory=dict)
 
-    def used_within(self, shard: str, begin_ns: int, end_ns: int) -> Iterable[str]:
+    def used_within(self, shard: str, begin_ns: int, end_ns: int) -> Sequence[str]:
         assert shard == "ab"
         return [key for key, used_ns in self.used_ns.items() if begin_ns <= used_ns <= end_ns]
 
@@ -112,3 +112,11 @@ def test_a_shard_that_became_a_link_holds_nothing(root: StoreRoot, tmp_path: Pat
     shard.symlink_to(tmp_path / "elsewhere")
     fresh, _, _ = counting(root, dict.fromkeys(KEYS, time.time_ns()))
     assert not any(fresh.are_there(KEYS))
+
+
+def test_an_index_with_keys_of_another_store_costs_a_look_at_each_entry(root: StoreRoot) -> None:
+    use, uses, _ = counting(root, dict.fromkeys([*KEYS, "request 7"], time.time_ns()))
+    for _ in range(2):
+        assert use.are_there([*KEYS, "ab" + "1" * 62]) == [*map(bool, KEYS), False]
+        assert len(uses.marked) == len(KEYS)
+        uses.marked.clear()

@@ -87,6 +87,18 @@ def test_a_path_is_made_of_keys_only(text: str) -> None:
         LAYOUT.path_of(text)
 
 
+@given(st.lists(HEX))
+def test_many_paths_are_those_of_each_key(keys: list[str]) -> None:
+    assert LAYOUT.paths_of(keys) == [LAYOUT.path_of(key) for key in keys]
+
+
+@pytest.mark.parametrize("wrong", ["", "a" * 63, "A" * 64, " " * 64, "g" * 64, "\u0661" * 64])
+@pytest.mark.parametrize("others", [[], ["b" * 64], ["b" * 65, "b" * 63]])
+def test_of_many_keys_none_has_a_path_where_one_is_wrong(wrong: str, others: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"not a key|non-hexadecimal"):
+        LAYOUT.paths_of([*others, wrong])
+
+
 @pytest.mark.parametrize(
     "path",
     [

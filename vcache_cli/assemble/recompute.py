@@ -21,7 +21,7 @@ from vcache_cli.errors import InvalidEntryError, ModelError, UsageError
 from vcache_cli.items import Kind, Stage, display_path
 from vcache_cli.store.files import OsFiles
 from vcache_cli.store.index import open_index
-from vcache_cli.store.index_schema import unpack_key
+from vcache_cli.store.index_values import unpack_key
 from vcache_cli.store.reader import read_file
 from vcache_cli.store.verify_entry import Problem
 from vcache_cli.version import __version__

@@ -16,7 +16,7 @@ from vcache_cli.assemble.whymiss_wanted import Wanted, one_item, wanted_of
 from vcache_cli.errors import VcacheError
 from vcache_cli.items import Stage
 from vcache_cli.store.index import open_index
-from vcache_cli.store.index_schema import pack_key
+from vcache_cli.store.index_values import pack_key
 from vcache_cli.store.inspection import inspect_entry
 from vcache_cli.store.presence import Presence
 

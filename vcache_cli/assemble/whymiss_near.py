@@ -13,7 +13,7 @@ from vcache_cli.errors import InvalidEntryError
 from vcache_cli.items import display_path
 from vcache_cli.protocols import Examiner
 from vcache_cli.quantity import format_time
-from vcache_cli.store.index_schema import pack_key
+from vcache_cli.store.index_values import pack_key
 from vcache_cli.store.inspection import inspect_entry
 from vcache_cli.store.reader import read_header
 from vcache_cli.store.recipes import kept_recipes

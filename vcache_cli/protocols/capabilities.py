@@ -24,6 +24,7 @@ __all__ = [
     "LevelTarget",
     "LooseKeys",
     "ManyKeys",
+    "ManyPaths",
     "Numerics",
     "Optioned",
     "Trickling",
@@ -140,6 +141,19 @@ class ManyKeys(Protocol):
 
     def keys(self, recipe: Recipe, digests: Sequence[str]) -> list[str]:
         """`WarmTarget.key` of each content, in order."""
+        ...
+
+
+@runtime_checkable
+class ManyPaths(Protocol):
+    """A layout that tells many paths faster than one after the other. A capability of `Layout`."""
+
+    def paths_of(self, keys: Sequence[str]) -> list[str]:
+        """`Layout.path_of` of each, in order.
+
+        Raises:
+            ValueError: one is not a key of this layout.
+        """
         ...
 
 

@@ -18,12 +18,8 @@ from vcache_cli.store.index_entries import EntryTable, Totals
 from vcache_cli.store.index_file import checked_rows
 from vcache_cli.store.index_memos import IndexMemos
 from vcache_cli.store.index_refresh import Refresh, refresh
-from vcache_cli.store.index_schema import (
-    Packed,
-    open_database,
-    pack_key,
-    unpack_key,
-)
+from vcache_cli.store.index_schema import open_database
+from vcache_cli.store.index_values import Packed, pack_key, unpack_key
 from vcache_cli.store.meta import vcache_dir
 from vcache_cli.store.rows import EntryRow, FileFacts, TensorShape, row_of
 

@@ -8,7 +8,15 @@ import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vcache_cli.store.index_schema import Packed, check_types, pack_key, signed, unpack_key
+from vcache_cli.store.index_values import (
+    HASH_BYTES,
+    Packed,
+    check_types,
+    pack_key,
+    signed,
+    unpack_hashes,
+    unpack_key,
+)
 from vcache_cli.store.rows import EntryRow, TensorShape
 
 if TYPE_CHECKING:
@@ -34,6 +42,12 @@ _TYPES: Final = (
 """Of the columns of `_SELECT`."""
 _BROKEN_ROWS: Final = (ValueError, TypeError, OverflowError, RecursionError)
 """What a row of a file that is not ours may raise where it is taken apart."""
+_USED: Final = """
+FROM entries JOIN directories ON directory = id WHERE path = ? AND used BETWEEN ? AND ?
+"""
+_IS_HASH: Final = f"(key >= x'' AND length(key) = {HASH_BYTES})"  # no text is as great as a blob
+_HASHES_USED: Final = f"SELECT CAST(group_concat(key, '') AS BLOB) {_USED} AND {_IS_HASH}"
+_OTHERS_USED: Final = f"SELECT key {_USED} AND NOT {_IS_HASH}"
 _INSERT: Final = "INSERT OR REPLACE INTO entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
 
@@ -144,12 +158,10 @@ class EntryTable:
 
     def used_within(self, path: str, begin_ns: int, end_ns: int) -> list[str]:
         """Keys of the entries of a directory that were used then."""
-        sql = (
-            "SELECT key FROM entries JOIN directories ON directory = id"
-            " WHERE path = ? AND used BETWEEN ? AND ?"
-        )
-        rows = self._connection.execute(sql, (os.fsencode(path), begin_ns, end_ns))
-        return [key.hex() if type(key) is bytes else unpack_key(key) for (key,) in rows]
+        place = (os.fsencode(path), begin_ns, end_ns)
+        (hashes,) = self._connection.execute(_HASHES_USED, place).fetchone()
+        others = self._connection.execute(_OTHERS_USED, place)
+        return unpack_hashes(hashes or b"") + [unpack_key(key) for (key,) in others]
 
     def mark_used(self, uses: Mapping[str, int]) -> None:
         """Set when entries were used, nanoseconds since 1970 by key."""

@@ -6,21 +6,15 @@ import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from vcache_cli.store.index_schema import (
-    Database,
-    check_types,
-    index_path,
-    move_aside,
-    new_in_memory,
-    save_copy,
-)
+from vcache_cli.store.index_schema import Database, index_path, move_aside, new_in_memory, save_copy
+from vcache_cli.store.index_values import check_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import UnionType
     from typing import Any, Literal
 
-    from vcache_cli.store.index_schema import Packed
+    from vcache_cli.store.index_values import Packed
     from vcache_cli.store.meta import StoreRoot
 
     Types = tuple[type | UnionType, ...]

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vcache_cli.store.index_schema import pack_key, signed
+from vcache_cli.store.index_values import pack_key, signed
 from vcache_cli.store.memos import SETTLE_NS
 from vcache_cli.store.rows import mtime_ns_of, read_row
 from vcache_cli.store.scan import scan_directory

@@ -14,37 +14,24 @@ from vcache_cli.store.filesystem import filesystem_of
 from vcache_cli.store.owners import is_planted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
-    from types import UnionType
     from typing import Final, Literal
 
     from vcache_cli.store.meta import StoreRoot
 
 __all__ = [
     "Database",
-    "Packed",
-    "check_types",
     "index_path",
     "move_aside",
     "new_in_memory",
     "open_database",
-    "pack_key",
     "save_copy",
-    "signed",
-    "unpack_key",
 ]
-
-Packed = bytes | str
-"""A key or digest as the database holds it."""
 
 VERSION: Final = 1
 """`user_version`; any other one is moved aside and rebuilt."""
 
 _BUSY_SECONDS: Final = 5.0
-_HASH_BYTES: Final = 32
-_HASH_DIGITS: Final = frozenset("0123456789abcdef")
-
 _SCHEMA: Final = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 
 _TABLES: Final = """
@@ -96,46 +83,6 @@ class Database:
 def index_path(root: Path) -> Path:
     """Where the index of the store at `root` lies."""
     return root / ".vcache" / "index.sqlite"
-
-
-def pack_key(key: str) -> Packed:
-    r"""64 hex as 32 bytes, any other text as it is.
-
-    >>> pack_key("ab" * 32) == b"\xab" * 32, pack_key("request-7")
-    (True, 'request-7')
-    """
-    if len(key) == 2 * _HASH_BYTES and _HASH_DIGITS.issuperset(key):
-        return bytes.fromhex(key)
-    return key
-
-
-def unpack_key(value: Packed) -> str:
-    """The key that was packed.
-
-    Raises:
-        sqlite3.DatabaseError: a column of a file that is not ours holds something else.
-    """
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, str):
-        return value
-    raise sqlite3.DatabaseError(f"a key of type {type(value).__name__}")
-
-
-def check_types(row: Sequence[object], kinds: Sequence[type | UnionType]) -> None:
-    """Check a row: SQLite holds any type in any column, and anyone may have written the file.
-
-    Raises:
-        sqlite3.DatabaseError: a value is of another type.
-    """
-    if not all(map(isinstance, row, kinds)):
-        found = ", ".join(type(value).__name__ for value in row)
-        raise sqlite3.DatabaseError(f"a row of types {found}")
-
-
-def signed(inode: int) -> int:
-    """The same 64 bits, as SQLite can hold them."""
-    return inode - 2**64 if inode >= 2**63 else inode
 
 
 def open_database(root: StoreRoot, *, write: bool) -> Database:

@@ -6,12 +6,14 @@ import os
 import time
 from collections import Counter
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Final, Protocol
 
+from vcache_cli.protocols import ManyPaths
 from vcache_cli.store.memos import SETTLE_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from vcache_cli.store.meta import StoreRoot
 
@@ -32,7 +34,7 @@ _MOST_KEYS: Final = 131_072
 class Uses(Protocol):
     """When entries were used, as the index has it: a hint. Nothing here raises."""
 
-    def used_within(self, shard: str, begin_ns: int, end_ns: int) -> Iterable[str]:
+    def used_within(self, shard: str, begin_ns: int, end_ns: int) -> Sequence[str]:
         """Keys of a shard's entries that were used then."""
         ...
 
@@ -59,7 +61,7 @@ class Listings:
 
     def __init__(self, root: StoreRoot, uses: Uses) -> None:
         self._base = os.fspath(root.path)
-        self._path_of = root.layout.path_of
+        self._layout = root.layout
         self._uses = uses
         self._asked: Counter[str] = Counter()
         self._shards: dict[str, _Shard] = {}
@@ -84,7 +86,7 @@ class Listings:
 
     def _shard_of(self, key: str) -> str | None:
         try:
-            return self._path_of(key).partition("/")[0]
+            return self._layout.path_of(key).partition("/")[0]
         except ValueError:  # no key of this layout
             return None
 
@@ -106,10 +108,19 @@ class Listings:
         finally:
             os.close(folder)
         used = self._uses.used_within(shard, now_ns - TOUCH_NS + _LASTS_NS, now_ns)
-        path_of, places = self._path_of, {f"{shard}/{name}" for name in files}
-        keys = tuple([key for key in used if path_of(key) in places])
+        places = {f"{shard}/{name}" for name in files}
+        try:
+            keys = tuple(compress(used, map(places.__contains__, self._paths_of(used))))
+        except ValueError:  # an index that is not of this store: each entry is looked at
+            return
         self._shards[shard] = _Shard(state, now_ns, keys)
         self.keys.update(keys)
+
+    def _paths_of(self, keys: Sequence[str]) -> Sequence[str]:
+        layout = self._layout
+        if isinstance(layout, ManyPaths):
+            return layout.paths_of(keys)
+        return [layout.path_of(key) for key in keys]
 
     def _state(self, shard: str) -> tuple[int, int, int] | None:
         try:

@@ -8,6 +8,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING
 
 from vcache_cli.items import Kind
+from vcache_cli.store.index_values import HASH_BYTES, unpack_hashes
 
 if TYPE_CHECKING:
     import sqlite3
@@ -20,7 +21,6 @@ __all__ = ["STAT", "unchanged_digests"]
 STAT: Final = struct.Struct("<QqqQQ")
 """A `FileStat` as the index holds it."""
 
-_DIGEST_BYTES: Final = 32
 _LAST: Final = "SELECT path FROM unchanged WHERE path >= ? LIMIT 1 OFFSET ?"
 _COLUMNS: Final = f"""
 SELECT count(*),
@@ -28,7 +28,7 @@ SELECT count(*),
     CAST(group_concat(stat, '') AS BLOB),
     CAST(group_concat(source, '') AS BLOB)
 FROM unchanged WHERE path BETWEEN ? AND ? AND kind = '{Kind.IMAGE.value}'
-    AND source >= x'' AND length(source) = {_DIGEST_BYTES} AND length(stat) = {STAT.size}
+    AND source >= x'' AND length(source) = {HASH_BYTES} AND length(stat) = {STAT.size}
 """  # noqa: S608  our own numbers; no text is as great as a blob
 
 
@@ -50,5 +50,4 @@ def unchanged_digests(connection: sqlite3.Connection, files: FolderFiles) -> lis
     *found, digests = connection.execute(_COLUMNS, (first, last)).fetchone()
     if found != [count, prefix + (b"\0" + prefix).join(names), stats]:
         return None
-    digits, step = digests.hex(), 2 * _DIGEST_BYTES
-    return [digits[begin : begin + step] for begin in range(0, len(digits), step)]
+    return unpack_hashes(digests)

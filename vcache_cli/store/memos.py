@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vcache_cli.items import FileStat, Kind
 from vcache_cli.outcome import Failure
 from vcache_cli.protocols import Recall, Seen
-from vcache_cli.store.index_schema import Packed, check_types, pack_key, unpack_key
+from vcache_cli.store.index_values import Packed, check_types, pack_key, unpack_key
 from vcache_cli.store.memo_columns import STAT, unchanged_digests
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from vcache_cli.items import display_path
-from vcache_cli.store.index_schema import pack_key, unpack_key
+from vcache_cli.store.index_values import pack_key, unpack_key
 from vcache_cli.store.locks import writers_active
 from vcache_cli.store.prune_scope import Doomed
 from vcache_cli.store.quarantine import quarantined_seconds
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from vcache_cli.store.index import Index
-    from vcache_cli.store.index_schema import Packed
+    from vcache_cli.store.index_values import Packed
     from vcache_cli.store.meta import StoreRoot
     from vcache_cli.store.prune_scope import PruneScope
 

@@ -12,7 +12,7 @@ from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
 from vcache_cli.quantity import parse_age, parse_size
 from vcache_cli.store.index import open_index
-from vcache_cli.store.index_schema import Packed, pack_key, unpack_key
+from vcache_cli.store.index_values import Packed, pack_key, unpack_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from vcache_cli.store.examine import examine_store
-from vcache_cli.store.index_schema import unpack_key
+from vcache_cli.store.index_values import unpack_key
 from vcache_cli.store.presence import has_real_shards
 from vcache_cli.store.verify_entry import Problem, problem_of
 

@@ -103,6 +103,13 @@ class NativeLayout:
             raise ValueError(f"{key[:80]!r} is not a key: 64 lowercase hexadecimal digits")
         return f"{key[:2]}/{key}.safetensors"
 
+    def paths_of(self, keys: Sequence[str]) -> list[str]:
+        """See `ManyPaths`."""
+        digits = "".join(keys)
+        if {*map(len, keys)} - {64} or bytes.fromhex(digits).hex() != digits:
+            raise ValueError("not a key: 64 lowercase hexadecimal digits")
+        return [f"{key[:2]}/{key}.safetensors" for key in keys]
+
     def key_of(self, path: str) -> str | None:
         """The key in the file's name, where it lies in its shard."""
         match = _PATH.fullmatch(path)
