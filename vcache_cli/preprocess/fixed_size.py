@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from vcache_cli.items import Frames, Pixels
 from vcache_cli.levels import LevelTable
 from vcache_cli.preprocess.geometry import crop_span, resized_size
 from vcache_cli.preprocess.levels import check_resize, first_frame, resized
-from vcache_cli.preprocess.lookup import apply_table, value_table
+from vcache_cli.preprocess.lookup import apply_table
+from vcache_cli.preprocess.tabled import Tabled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -23,23 +23,8 @@ __all__ = ["FixedSizePreprocessor"]
 
 
 @dataclass(frozen=True)  # no slots: the table is cached
-class FixedSizePreprocessor:
+class FixedSizePreprocessor(Tabled):
     """One treatment for every picture. Pure, picklable, any thread."""
-
-    settings: Mapping[str, Any]
-    """Resolved by the family."""
-
-    @cached_property
-    def _table(self) -> NDArray[np.float32]:
-        return value_table(self.settings)
-
-    def check(self) -> None:
-        """See that every level has a value.
-
-        Raises:
-            ModelError: one would become infinity or NaN.
-        """
-        _ = self._table
 
     def __call__(self, frames: Frames) -> Pixels:
         """`pixel_values` (3, H, W) float32 of the first frame.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,8 +10,9 @@ import numpy as np
 from vcache_cli.items import Frames, Pixels
 from vcache_cli.levels import LevelTable
 from vcache_cli.preprocess.levels import check_resize, first_frame, resized
-from vcache_cli.preprocess.lookup import apply_table, value_table
+from vcache_cli.preprocess.lookup import apply_table
 from vcache_cli.preprocess.settings import image_settings
+from vcache_cli.preprocess.tabled import Tabled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,25 +45,11 @@ class TilePlan(NamedTuple):
 
 
 @dataclass(frozen=True)  # no slots: the table is cached
-class TilePreprocessor:
+class TilePreprocessor(Tabled):
     """Tiles of one size, as many as a plan says. Pure, picklable, any thread."""
 
-    settings: Mapping[str, Any]
-    """Resolved by the family."""
     layout: Callable[[Mapping[str, Any], int, int], TilePlan]
     """The plan for settings, height and width; a function of a module."""
-
-    @cached_property
-    def _table(self) -> NDArray[np.float32]:
-        return value_table(self.settings)
-
-    def check(self) -> None:
-        """See that every level has a value.
-
-        Raises:
-            ModelError: one would become infinity or NaN.
-        """
-        _ = self._table
 
     def __call__(self, frames: Frames) -> Pixels:
         """`pixel_values` (T, 3, H, W) float32: tiles of the first frame, row by row.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,8 @@ import numpy as np
 from vcache_cli.items import Frames, Pixels
 from vcache_cli.levels import LevelTable
 from vcache_cli.preprocess.levels import check_resize, first_frame, resized
-from vcache_cli.preprocess.lookup import apply_table, value_table
+from vcache_cli.preprocess.lookup import apply_table
+from vcache_cli.preprocess.tabled import Tabled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,23 +41,8 @@ def _rounded_up(side: int, patch_size: int) -> int:
 
 
 @dataclass(frozen=True)  # no slots: the table is cached
-class VariedSizePreprocessor:
+class VariedSizePreprocessor(Tabled):
     """Each picture in a size of its own. Pure, picklable, any thread."""
-
-    settings: Mapping[str, Any]
-    """Resolved by the family."""
-
-    @cached_property
-    def _table(self) -> NDArray[np.float32]:
-        return value_table(self.settings)
-
-    def check(self) -> None:
-        """See that every level has a value.
-
-        Raises:
-            ModelError: one would become infinity or NaN.
-        """
-        _ = self._table
 
     def __call__(self, frames: Frames) -> Pixels:
         """`pixel_values` (3, H, W) float32 without padding, and `image_sizes` (2,) int64: H, W.

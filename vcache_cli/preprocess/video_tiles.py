@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +12,12 @@ from vcache_cli.clips import ClipPlan
 from vcache_cli.items import Pixels
 from vcache_cli.levels import LevelTable
 from vcache_cli.preprocess.levels import check_resize
-from vcache_cli.preprocess.lookup import apply_table, value_table
+from vcache_cli.preprocess.lookup import apply_table
+from vcache_cli.preprocess.tabled import Tabled
 from vcache_cli.preprocess.video_patches import chosen_frames, fitting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -28,23 +28,8 @@ __all__ = ["FrameClipPreprocessor"]
 
 
 @dataclass(frozen=True)  # no slots: the table is cached
-class FrameClipPreprocessor:
+class FrameClipPreprocessor(Tabled):
     """One picture per frame. Pure, picklable, any thread."""
-
-    settings: Mapping[str, Any]
-    """Resolved by the family."""
-
-    @cached_property
-    def _table(self) -> NDArray[np.float32]:
-        return value_table(self.settings)
-
-    def check(self) -> None:
-        """See that every level has a value.
-
-        Raises:
-            ModelError: one would become infinity or NaN.
-        """
-        _ = self._table
 
     def plan(self, facts: ClipFacts) -> ClipPlan:
         """Which frames the server takes, and the size that it brings them to.
