@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from vcache_cli.late_names import late_name as _late_name
 
 if TYPE_CHECKING:
     from vcache_cli.assemble.checking import check_corpus
@@ -95,8 +96,4 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     """Load a name from its module at first use: looking after a store needs no decoder."""
-    if name not in _HOMES:
-        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    return _late_name(__name__, _HOMES, name)
