@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from vcache_cli.buckets import is_url
+from vcache_cli.buckets import is_url, parse_place
 from vcache_cli.cli.corpus import Corpus, corpus
 from vcache_cli.cli.options import parsed, settings_for
 from vcache_cli.errors import UsageError
@@ -56,8 +56,6 @@ def bucket_request(given: Mapping[str, Any], *, dry_run: bool) -> Request | None
         UsageError: see `request`; a limit that a bucket does not have, or a look ahead.
         RefusedError: see `request`.
     """
-    from vcache_cli.buckets import parse_place
-
     url = given.get("store")
     if url is None or not is_url(url):
         return None
@@ -83,8 +81,6 @@ def bucket_request(given: Mapping[str, Any], *, dry_run: bool) -> Request | None
 
 def _refuse_own(url: str, sources: Sequence[str]) -> None:
     """A store in the folder that is walked would be a source of the next run."""
-    from vcache_cli.buckets import parse_place
-
     if any(is_url(each) and parse_place(each).url == url for each in sources):
         raise UsageError(
             f"{display_path(url)} is a source and the store",
