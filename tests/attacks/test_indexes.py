@@ -29,6 +29,8 @@ BROKEN = Failure("decode", "truncated", "the file ends early", "")
 EVERYTHING = PruneScope(older_than_seconds=0)
 
 ROWS = {
+    "sums beyond 64 bits": "UPDATE sums SET bytes = 1 << 62; UPDATE entries SET bytes = 1 << 62",
+    "sums of text": "UPDATE sums SET entries = 'many', used = 'late'",
     "a key that leads out": "UPDATE entries SET key = '../../OUT/victim'",
     "a key of no entry": "UPDATE entries SET key = 'request-7'",
     "a number as key": "UPDATE entries SET key = 7",

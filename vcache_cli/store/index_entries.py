@@ -48,7 +48,17 @@ FROM entries JOIN directories ON directory = id WHERE path = ? AND used BETWEEN 
 _IS_HASH: Final = f"(key >= x'' AND length(key) = {HASH_BYTES})"  # no text is as great as a blob
 _HASHES_USED: Final = f"SELECT CAST(group_concat(key, '') AS BLOB) {_USED} AND {_IS_HASH}"
 _OTHERS_USED: Final = f"SELECT key {_USED} AND NOT {_IS_HASH}"
-_INSERT: Final = "INSERT OR REPLACE INTO entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+# Not `OR REPLACE`, which takes a row away without its trigger.
+_INSERT: Final = """
+INSERT INTO entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (directory, key) DO UPDATE SET
+    label = excluded.label, bytes = excluded.bytes, allocated = excluded.allocated,
+    used = excluded.used, created = excluded.created, dated = excluded.dated,
+    inode = excluded.inode, links = excluded.links, tokens = excluded.tokens,
+    tensors = excluded.tensors, source = excluded.source
+"""
+_TOTALS: Final = """
+SELECT ifnull(sum(entries), 0), ifnull(sum(bytes), 0), ifnull(sum(allocated), 0) FROM sums
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +202,9 @@ class EntryTable:
 
     def totals(self) -> Totals:
         """Sums over all rows."""
-        (count, logical, allocated), *_ = self._connection.execute(
-            "SELECT count(*), ifnull(sum(bytes), 0), ifnull(sum(allocated), 0) FROM entries"
-        )
-        return Totals(count, logical, allocated - self.shared_bytes())
+        row = self._connection.execute(_TOTALS).fetchone()
+        check_types(row, (int, int, int))
+        return Totals(row[0], row[1], row[2] - self.shared_bytes())
 
     def shared_bytes(self) -> int:
         """Allocated bytes that a plain sum counts more than once."""

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.store.filesystem import filesystem_of
+from vcache_cli.store.index_tables import STATEMENTS, VERSION
 from vcache_cli.store.owners import is_planted
 
 if TYPE_CHECKING:
@@ -28,45 +29,8 @@ __all__ = [
     "save_copy",
 ]
 
-VERSION: Final = 1
-"""`user_version`; any other one is moved aside and rebuilt."""
-
 _BUSY_SECONDS: Final = 5.0
 _SCHEMA: Final = "SELECT type, name, tbl_name, sql FROM sqlite_master"
-
-_TABLES: Final = """
-CREATE TABLE directories (
-    id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, mtime_ns INTEGER NOT NULL,
-    inode INTEGER NOT NULL);
-CREATE TABLE labels (
-    id INTEGER PRIMARY KEY, stage TEXT, kind TEXT, model TEXT, finding TEXT);
-CREATE TABLE tensors (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE);
-CREATE TABLE entries (
-    directory INTEGER NOT NULL, key BLOB NOT NULL, label INTEGER NOT NULL,
-    bytes INTEGER NOT NULL, allocated INTEGER NOT NULL, used INTEGER NOT NULL,
-    created INTEGER NOT NULL, dated INTEGER NOT NULL, inode INTEGER NOT NULL,
-    links INTEGER NOT NULL, tokens INTEGER, tensors INTEGER NOT NULL, source BLOB,
-    PRIMARY KEY (directory, key)) WITHOUT ROWID;
-CREATE INDEX entries_by_use ON entries (used, bytes);
-CREATE INDEX entries_by_label ON entries (label, created, bytes, allocated, used);
-CREATE INDEX entries_linked ON entries (inode, allocated) WHERE links > 1;
-CREATE TABLE foreign_files (
-    directory INTEGER NOT NULL, path BLOB NOT NULL, bytes INTEGER NOT NULL,
-    PRIMARY KEY (directory, path)) WITHOUT ROWID;
-CREATE TABLE unchanged (
-    path BLOB PRIMARY KEY, stat BLOB NOT NULL, source BLOB NOT NULL, kind TEXT NOT NULL
-    ) WITHOUT ROWID;
-CREATE TABLE known (
-    source BLOB NOT NULL, context BLOB NOT NULL, key BLOB NOT NULL,
-    PRIMARY KEY (source, context)) WITHOUT ROWID;
-CREATE TABLE failures (
-    source BLOB NOT NULL, context BLOB NOT NULL, stage TEXT NOT NULL, kind TEXT NOT NULL,
-    message TEXT NOT NULL, hint TEXT NOT NULL, PRIMARY KEY (source, context)) WITHOUT ROWID;
-CREATE TABLE sources (
-    key BLOB NOT NULL, path BLOB NOT NULL, PRIMARY KEY (key, path)) WITHOUT ROWID;
-CREATE INDEX sources_by_path ON sources (path);
-CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-"""
 
 
 @dataclass(slots=True)
@@ -158,7 +122,7 @@ def _create_tables(connection: sqlite3.Connection) -> bool:
     connection.execute("BEGIN IMMEDIATE")  # another process may be creating it
     try:
         if (found := _version(connection)) == 0 and _is_empty(connection):
-            for statement in _TABLES.split(";"):
+            for statement in STATEMENTS:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         elif found != VERSION:
@@ -185,7 +149,8 @@ def _check_schema(connection: sqlite3.Connection) -> None:
 @cache
 def _own_schema() -> frozenset[tuple[Any, ...]]:
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(_TABLES)
+        for statement in STATEMENTS:
+            connection.execute(statement)
         return frozenset(connection.execute(_SCHEMA).fetchall())
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vcache_cli.quantity import format_time
+from vcache_cli.store.index_tables import PERIOD_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +27,21 @@ __all__ = [
 
 _DAY: Final = 86_400
 _LABEL: Final = (int, str | None, str | None, str | None)
-_SUMS: Final = (int, *(int | None,) * 4)
+_SUMS: Final = f"""
+SELECT sum(number), sum(size), min(oldest), max(latest), sum(blocks) FROM (
+    SELECT entries AS number, bytes AS size, allocated AS blocks,
+        (SELECT min(created) FROM entries WHERE label = ?1 AND created >= ?4) AS oldest,
+        ifnull(used, (SELECT max(used) FROM entries WHERE label = ?1
+            AND created BETWEEN period << {PERIOD_BITS} AND ((period + 1) << {PERIOD_BITS}) - 1)
+        ) AS latest
+    FROM sums WHERE label = ?1 AND period >= ?2 AND period < ?3
+    UNION ALL SELECT 1, bytes, allocated, created, used
+    FROM entries WHERE label = ?1 AND created BETWEEN ?4 AND ?5
+    UNION ALL SELECT 1, bytes, allocated, created, used
+    FROM entries WHERE label = ?1 AND created BETWEEN ?6 AND ?7)
+"""  # noqa: S608  our own number
+_SUMS_TYPES: Final = (*(int | None,) * 5,)
+_FAR: Final = 2**62
 AGES_SECONDS: Final = (0, _DAY, 7 * _DAY, 30 * _DAY, 90 * _DAY, 365 * _DAY)
 """What `by_age` counts from; each line counts all that is older."""
 
@@ -74,22 +89,29 @@ class Group:
 
 
 def sum_groups(index: Index, now: int) -> list[Group]:
-    """Sums by label and age; each row is visited once, in an index that covers the question."""
+    """Sums by label and age: those kept of whole periods, and the rows of the periods cut."""
     groups: list[Group] = []
     labels = index.query("SELECT id, stage, kind, model FROM labels", types=_LABEL)
     limits = [*AGES_SECONDS[1:], None]
     for label, stage, kind, model in labels:
         for age, older in zip(AGES_SECONDS, limits, strict=True):
-            after = -(2**62) if older is None else now - older
-            before = now - age if age else 2**62  # a time in the future is no age
-            found = index.query(
-                "SELECT count(*), sum(bytes), min(created), max(used), sum(allocated) FROM entries"
-                " WHERE label = ? AND created > ? AND created <= ?",
-                (label, after, before),
-                types=_SUMS,
-            )
+            first = -_FAR if older is None else now - older + 1
+            last = now - age if age else _FAR  # a time in the future is no age
+            found = index.query(_SUMS, (label, *_parts_of(first, last)), types=_SUMS_TYPES)
             groups.extend(Group(stage, kind, model, age, *sums) for sums in found if sums[0])
     return groups
+
+
+def _parts_of(first: int, last: int) -> tuple[int, ...]:
+    """The seconds from `first` to `last`, as periods from one up to another, and two rests.
+
+    >>> _parts_of(100, 3 * 4096)
+    (1, 3, 100, 4095, 12288, 12288)
+    """
+    begin, end = -(-first >> PERIOD_BITS), (last + 1) >> PERIOD_BITS
+    if begin >= end:
+        return 0, 0, first, last, 0, -1
+    return begin, end, first, (begin << PERIOD_BITS) - 1, end << PERIOD_BITS, last
 
 
 def sum_by_model(groups: Iterable[Group]) -> tuple[GroupStats, ...]:
