@@ -175,9 +175,15 @@ class PresentFiles(Sequence[Outcome]):
         # All names at once: none holds a `/`, and JSON leaves that as it is.
         folder = _quoted(display_path(self.files.prefix))[:-1]
         names = _quoted(display_path("/".join(self.files.names)))[1:-1].split("/")
-        line = _PRESENT % ("%s", '"%s"', "%s", Kind.IMAGE)
+        begin, after_name, after_digest, end = (_PRESENT % (*"\0\0\0", Kind.IMAGE)).split("\0")
+        begin, after_name = f"{begin}{folder}", f'"{after_name}"'
+        after_digest = f'"{after_digest}'
+        # Put together by an f-string, which takes half the time of `%`.
         columns = zip(names, self.digests, map(_quoted, self.keys), strict=True)
-        return [line % (f'{folder}{name}"', digest, key) for name, digest, key in columns]
+        return [
+            f"{begin}{name}{after_name}{digest}{after_digest}{key}{end}"
+            for name, digest, key in columns
+        ]
 
 
 def lines_of(outcomes: Sequence[Outcome]) -> list[str]:
