@@ -25,8 +25,17 @@ GROUPS: Final[dict[str, str]] = {
 
 
 @cache
+def _installed() -> dict[str, dict[str, EntryPoint]]:
+    # Every distribution is looked into once: each question by group would do that again.
+    points = entry_points()
+    return {
+        group: {point.name: point for point in points.select(group=name)}
+        for group, name in GROUPS.items()
+    }
+
+
 def _listed(group: str) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUPS[group])}
+    return _installed()[group]
 
 
 def names(group: str) -> list[str]:
