@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from vcache_cli.assemble import passes
-from vcache_cli.engines import ThreadEngine
+from vcache_cli.engines import Limits, ThreadEngine
 
 # No deadline, and no limit to the time that drawing examples takes: a shared machine is slow now
 # and then, and that is no property of the code. `ci` draws the same examples each time.
@@ -77,7 +78,12 @@ def _threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     not touched by this.
     """
     if request.node.get_closest_marker("processes") is None:
-        monkeypatch.setattr(passes, "ProcessEngine", lambda workers, _: ThreadEngine(workers))
+        here = SimpleNamespace(
+            Limits=Limits,
+            ProcessEngine=lambda workers, _: ThreadEngine(workers),
+            ThreadEngine=ThreadEngine,
+        )
+        monkeypatch.setattr(passes, "engines", here)
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from vcache_cli import engines
 from vcache_cli.assemble.clips import StillsParts, make_clip_work
 from vcache_cli.encode.processor import usable_processors
-from vcache_cli.engines import Limits, ProcessEngine, ThreadEngine
 from vcache_cli.engines.kept import KeptEngine
 from vcache_cli.media import PillowDecoder
 from vcache_cli.outcome import Failure
@@ -31,8 +31,9 @@ def make_workers(loaded: LoadedRecipe, options: WarmOptions) -> Engine:
     workers = worker_count(options)
     resident = any(isinstance(each, Resident) for each in (loaded.target, loaded.preprocessor))
     if resident or options.isolation == "thread":
-        return ThreadEngine(workers)
-    return ProcessEngine(workers, Limits(options.item_timeout_seconds, options.item_memory_bytes))
+        return engines.ThreadEngine(workers)
+    limits = engines.Limits(options.item_timeout_seconds, options.item_memory_bytes)
+    return engines.ProcessEngine(workers, limits)
 
 
 def worker_count(options: WarmOptions) -> int:

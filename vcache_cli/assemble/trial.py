@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from vcache_cli import engines
 from vcache_cli.assemble.batching import batch_size_of, concurrency_of
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, NoMemo
 from vcache_cli.assemble.passes import make_hire, make_triage
-from vcache_cli.engines import ThreadEngine
 from vcache_cli.engines.kept import KeptEngine
 from vcache_cli.entry import Entry, Provenance
 from vcache_cli.pipeline import EncodeBatch, WarmParts, WarmPass
@@ -139,7 +139,7 @@ def _pass(loaded: LoadedRecipe, options: WarmOptions, held: ExitStack) -> WarmPa
             ledger=nothing,
             touch=nothing.touch,
             encoders=held.enter_context(
-                KeptEngine(lambda: ThreadEngine(concurrency_of(loaded), ahead=1))
+                KeptEngine(lambda: engines.ThreadEngine(concurrency_of(loaded), ahead=1))
             ),
             batch_size=batch_size_of(loaded, options),
             most_ahead=1,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from vcache_cli import engines
 from vcache_cli.assemble.batching import batch_size_of, concurrency_of
 from vcache_cli.assemble.current import where_current
 from vcache_cli.assemble.passes import make_hire, make_triage
 from vcache_cli.assemble.space import PruningWriter
 from vcache_cli.assemble.stores import open_budget
-from vcache_cli.engines import ThreadEngine
 from vcache_cli.engines.kept import KeptEngine
 from vcache_cli.entry import Provenance
 from vcache_cli.pipeline import MOST_AHEAD, EncodeBatch, WarmParts, WarmPass
@@ -103,7 +103,7 @@ class PassMaker:
                 ledger=outlet.ledger,
                 touch=outlet.touch,
                 encoders=held.enter_context(
-                    KeptEngine(lambda: ThreadEngine(concurrency_of(loaded), ahead=1))
+                    KeptEngine(lambda: engines.ThreadEngine(concurrency_of(loaded), ahead=1))
                 ),
                 batch_size=batch_size_of(loaded, options),
                 most_ahead=self.most_ahead,
