@@ -62,7 +62,7 @@ def fill_index(root: StoreRoot, count: int) -> None:
         for number, name in enumerate(["", *(f"{shard:02x}" for shard in range(256))]):
             facts = os.stat(root.path / name)
             values = (number + 1, os.fsencode(name), facts.st_mtime_ns, facts.st_ino)
-            index.execute("INSERT INTO directories VALUES (?, ?, ?, ?)", values)
+            index.execute("INSERT INTO directories VALUES (?1, ?2, ?3, ?3, ?4)", values)
         index.commit()
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import until
 from tests.store.care import make_store
+from vcache_cli.store.index_directories import Names
+from vcache_cli.store.index_entries import Totals
 from vcache_cli.store.meta import StoreRoot
 from vcache_cli.store.use import Use
 
@@ -23,10 +26,27 @@ class Uses:
 
     used_ns: dict[str, int]
     marked: dict[str, int] = field(default_factory=dict)
+    named: dict[str, Names] = field(default_factory=dict)
+
+    def totals(self) -> Totals:
+        return Totals(len(self.used_ns), 0, 0)
+
+    def count_in(self, shard: str) -> int:
+        assert shard == "ab"
+        return len(self.used_ns)
 
     def used_within(self, shard: str, begin_ns: int, end_ns: int) -> Sequence[str]:
         assert shard == "ab"
         return [key for key, used_ns in self.used_ns.items() if begin_ns <= used_ns <= end_ns]
+
+    def used_otherwise(self, shard: str, begin_ns: int, end_ns: int) -> Sequence[str]:
+        return [*self.used_ns.keys() - {*self.used_within(shard, begin_ns, end_ns)}]
+
+    def has_names(self, shard: str, mtime_ns: int, inode: int) -> bool:
+        return shard in self.named and self.named[shard][:2] == (mtime_ns, inode)
+
+    def keep_names(self, shard: str, names: Names) -> None:
+        self.named[shard] = names
 
     def mark_used(self, key: str, mtime_ns: int) -> None:
         self.marked[key] = mtime_ns
@@ -65,11 +85,60 @@ def test_entries_of_a_shard_that_was_read_need_no_look_of_their_own(root: StoreR
     assert not touched
 
 
-def test_what_is_removed_after_its_shard_was_read_is_missed_at_once(root: StoreRoot) -> None:
+def test_what_is_removed_after_its_shard_was_read_is_missed_soon(root: StoreRoot) -> None:
     use, _, _ = counting(root, dict.fromkeys(KEYS, time.time_ns()))
     use.are_there(KEYS)
     (root.path / root.layout.path_of(KEYS[3])).unlink()
-    assert use.are_there(KEYS) == [key != KEYS[3] for key in KEYS]
+    until(lambda: use.are_there(KEYS) == [key != KEYS[3] for key in KEYS])
+
+
+@pytest.mark.parametrize("age_seconds", [0, 7200], ids=["used lately", "not used lately"])
+def test_a_shard_whose_files_the_index_knows_is_not_read_again(
+    root: StoreRoot, age_seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used_ns = {**dict.fromkeys(KEYS, time.time_ns()), KEYS[7]: time.time_ns() - age_seconds * 10**9}
+    use, uses, _ = counting(root, used_ns)
+    use.are_there(KEYS)
+    facts = os.stat(root.path / "ab")
+    assert uses.named == {"ab": Names(facts.st_mtime_ns, facts.st_ino, len(KEYS))}
+    again, uses_again, _ = counting(root, used_ns)
+    uses_again.named = uses.named
+    monkeypatch.setattr("vcache_cli.store.listings.os.scandir", None)
+    again.are_there(KEYS[:20])
+    uses_again.marked.clear()
+    assert all(again.are_there(KEYS))
+    assert [*uses_again.marked] == ([KEYS[7]] if age_seconds else [])
+
+
+def test_a_shard_that_changed_since_is_read_again(root: StoreRoot) -> None:
+    used_ns = dict.fromkeys(KEYS, time.time_ns())
+    use, uses, _ = counting(root, used_ns)
+    use.are_there(KEYS)
+    before = dict(uses.named)
+    (root.path / root.layout.path_of(KEYS[3])).unlink()
+    settle(root.path / "ab")
+    again, uses_again, _ = counting(root, used_ns)
+    uses_again.named = dict(before)
+    for _ in range(2):
+        assert again.are_there(KEYS) == [key != KEYS[3] for key in KEYS]
+    assert uses_again.named == before  # a row has no file: nothing new is known of the shard
+
+
+def test_a_row_without_a_file_that_was_not_used_lately_is_seen_too(root: StoreRoot) -> None:
+    gone = "ab" + "1" * 62
+    use, uses, _ = counting(root, {**dict.fromkeys(KEYS, time.time_ns()), gone: 0})
+    assert all(use.are_there(KEYS))
+    assert not uses.named
+
+
+def test_few_questions_do_not_read_a_large_shard(root: StoreRoot) -> None:
+    use, uses, _ = counting(root, dict.fromkeys(KEYS, time.time_ns()))
+    assert all(use.are_there(KEYS))
+    assert uses.named
+    crowd = {f"ab{number:062x}": 0 for number in range(1000, 1000 + 64 * 256 * len(KEYS))}
+    use, uses, _ = counting(root, {**dict.fromkeys(KEYS, time.time_ns()), **crowd})
+    assert all(use.are_there(KEYS[1:]))
+    assert not uses.named
 
 
 def test_what_is_no_file_is_no_entry_however_it_is_looked_for(root: StoreRoot) -> None:

@@ -80,5 +80,7 @@ def test_groups_are_what_the_rows_say(root: StoreRoot, created: list[int], gone:
 def test_whole_periods_are_not_summed_up_again(root: StoreRoot) -> None:
     with filled(root, [NOW - 2 * PERIOD] * 8) as index:
         index.commit()
-        index.query("UPDATE sums SET entries = 10 * entries", types=())  # what is kept is what is told
+        index.query(
+            "UPDATE sums SET entries = 10 * entries", types=()
+        )  # what is kept is what is told
         assert sum(group.entries for group in sum_groups(index, NOW)) == 80

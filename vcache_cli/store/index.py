@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Final, Literal, Self
 
     from vcache_cli.entry import Entry
+    from vcache_cli.store.index_directories import Names
     from vcache_cli.store.index_schema import Database
     from vcache_cli.store.meta import StoreRoot
 
@@ -58,11 +59,13 @@ class Index(IndexMemos):
         self._rows: dict[str, EntryRow | None] = {}
         self._uses: dict[str, int] = {}
         self._sources: dict[tuple[str, str], None] = {}
+        self._names: dict[str, Names] = {}
         super().__init__(root, database)
 
     def _take(self, connection: sqlite3.Connection) -> None:
         super()._take(connection)
         self._entries = EntryTable(connection, self._root.layout)
+        self._directories = self._entries.directories
 
     def _forget_ids(self) -> None:
         self._entries.forget_ids()
@@ -106,7 +109,29 @@ class Index(IndexMemos):
 
     def used_within(self, shard: str, begin_ns: int, end_ns: int) -> list[str]:
         """Keys of the entries of `shard` that were used then, as far as is known."""
-        return self._ask(lambda: self._entries.used_within(shard, begin_ns, end_ns), [])
+        return self._ask(lambda: self._directories.used_within(shard, begin_ns, end_ns), [])
+
+    def used_otherwise(self, shard: str, begin_ns: int, end_ns: int) -> list[str]:
+        """Keys of its other entries, as far as is known."""
+        return self._ask(lambda: self._directories.used_otherwise(shard, begin_ns, end_ns), [])
+
+    def count_in(self, shard: str) -> int:
+        """Number of its entries, as far as is known."""
+        return self._ask(lambda: self._directories.count_in(shard), 0)
+
+    def has_names(self, shard: str, mtime_ns: int, inode: int) -> bool:
+        """True where every known entry of `shard` has its file while that has this state.
+
+        Never of a network's file system: another machine's changes show late there.
+        """
+        asked = self._database.state != "memory"
+        return asked and self._ask(
+            lambda: self._directories.has_names(shard, mtime_ns, inode), otherwise=False
+        )
+
+    def keep_names(self, shard: str, names: Names) -> None:
+        """That every known entry of `shard` has its file now; written with what is pending."""
+        self._names[shard] = names
 
     def mark_used(self, key: str, mtime_ns: int) -> None:
         """That the entry's file has this mtime; written in batches."""
@@ -184,21 +209,19 @@ class Index(IndexMemos):
 
     def forget_directories(self, paths: Iterable[str]) -> None:
         """Read these directories again at the next refresh."""
-        names = [(os.fsencode(path),) for path in paths]
-        sql = "UPDATE directories SET mtime_ns = 0 WHERE path = ?"
-        self._transact(lambda: self._connection.executemany(sql, names))
+        self._transact(lambda: self._directories.forget(paths))
 
     # --- writing -----------------------------------------------------------------------------
 
     def commit(self) -> None:
         """Write what is pending. What cannot be written is given up: it is only a hint."""
-        if not (self._rows or self._uses or self._sources or self._memos.pending):
+        pending = (self._names, self._rows, self._uses, self._sources)
+        if not (any(pending) or self._memos.pending):
             return
         self._transact(self._write)
         self._memos.clear()
-        self._rows.clear()
-        self._uses.clear()
-        self._sources.clear()
+        for each in pending:
+            each.clear()
 
     def close(self) -> None:
         """Commit and close; the index cannot be used any more."""
@@ -207,6 +230,7 @@ class Index(IndexMemos):
 
     def _write(self) -> None:
         self._memos.write()
+        self._directories.keep_names(self._names)  # before rows that may be of files gone since
         self._entries.remove([key for key, row in self._rows.items() if row is None])
         self._entries.put([row for row in self._rows.values() if row is not None])
         self._entries.mark_used(self._uses)

@@ -6,17 +6,10 @@ import json
 import os
 import sqlite3
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from vcache_cli.store.index_values import (
-    HASH_BYTES,
-    Packed,
-    check_types,
-    pack_key,
-    signed,
-    unpack_hashes,
-    unpack_key,
-)
+from vcache_cli.store.index_directories import DirectoryTable
+from vcache_cli.store.index_values import Packed, check_types, pack_key, signed, unpack_key
 from vcache_cli.store.rows import EntryRow, TensorShape
 
 if TYPE_CHECKING:
@@ -27,7 +20,7 @@ if TYPE_CHECKING:
     from vcache_cli.store.scan import DirectoryScan
     from vcache_cli.store.scan_names import Naming
 
-__all__ = ["EntryTable", "Remembered", "Totals"]
+__all__ = ["EntryTable", "Totals"]
 
 _SELECT: Final = """
 SELECT key, bytes, allocated, used, inode, links, created, dated, stage, kind, model, tokens,
@@ -42,12 +35,6 @@ _TYPES: Final = (
 """Of the columns of `_SELECT`."""
 _BROKEN_ROWS: Final = (ValueError, TypeError, OverflowError, RecursionError)
 """What a row of a file that is not ours may raise where it is taken apart."""
-_USED: Final = """
-FROM entries JOIN directories ON directory = id WHERE path = ? AND used BETWEEN ? AND ?
-"""
-_IS_HASH: Final = f"(key >= x'' AND length(key) = {HASH_BYTES})"  # no text is as great as a blob
-_HASHES_USED: Final = f"SELECT CAST(group_concat(key, '') AS BLOB) {_USED} AND {_IS_HASH}"
-_OTHERS_USED: Final = f"SELECT key {_USED} AND NOT {_IS_HASH}"
 # Not `OR REPLACE`, which takes a row away without its trigger.
 _INSERT: Final = """
 INSERT INTO entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (directory, key) DO UPDATE SET
@@ -71,31 +58,18 @@ class Totals:
     """On disk; a file with several names counts once."""
 
 
-class Remembered(NamedTuple):
-    """A directory as it was when its rows were read."""
-
-    id: int
-    mtime_ns: int
-    """0 where it has to be read again in any case."""
-    inode: int
-
-
 class EntryTable:
     """Rows of entries. One thread; the caller opens and ends transactions around writes."""
 
     def __init__(self, connection: sqlite3.Connection, naming: Naming) -> None:
         self._connection = connection
         self._naming = naming
+        self.directories = DirectoryTable(connection)
         self._ids: dict[tuple[str, tuple[Any, ...]], int] = {}
 
     def forget_ids(self) -> None:
         """After a rollback: what was numbered in it is not there."""
         self._ids.clear()
-
-    def directories(self) -> dict[str, Remembered]:
-        """Every directory read before, by its path below the root."""
-        rows = self._connection.execute("SELECT path, id, mtime_ns, inode FROM directories")
-        return {_directory(row): Remembered(*row[1:]) for row in rows}
 
     def identities(self, path: str) -> dict[Packed, list[int]]:
         """Bytes, allocated bytes, mtime, inode and links of a directory's files, by packed key.
@@ -114,7 +88,9 @@ class EntryTable:
 
     def put(self, rows: Iterable[EntryRow]) -> None:
         """Add rows, or replace those of the same keys."""
-        self._connection.executemany(_INSERT, [self._values(row) for row in rows])
+        values = [self._values(row) for row in rows]
+        self._connection.executemany(_INSERT, values)
+        self.directories.doubt({row[0] for row in values})
 
     def remove(self, keys: Iterable[str]) -> None:
         """Forget entries and their sources."""
@@ -139,10 +115,7 @@ class EntryTable:
         self.remove(unpack_key(key) for (key,) in known.fetchall() if key not in here)
         self.put(rows)
         self._put_foreign(number, scanned.foreign)
-        self._connection.execute(
-            "UPDATE directories SET mtime_ns = ?, inode = ? WHERE id = ?",
-            (mtime_ns, signed(scanned.inode), number),
-        )
+        self.directories.keep(number, mtime_ns, scanned.inode)
 
     def _put_foreign(self, number: int, files: Iterable[FileFacts]) -> None:
         self._connection.execute("DELETE FROM foreign_files WHERE directory = ?", (number,))
@@ -165,13 +138,6 @@ class EntryTable:
         ):
             self._connection.execute(statement, (number,))
         self._ids.pop(("directories", (os.fsencode(path),)), None)
-
-    def used_within(self, path: str, begin_ns: int, end_ns: int) -> list[str]:
-        """Keys of the entries of a directory that were used then."""
-        place = (os.fsencode(path), begin_ns, end_ns)
-        (hashes,) = self._connection.execute(_HASHES_USED, place).fetchone()
-        others = self._connection.execute(_OTHERS_USED, place)
-        return unpack_hashes(hashes or b"") + [unpack_key(key) for (key,) in others]
 
     def mark_used(self, uses: Mapping[str, int]) -> None:
         """Set when entries were used, nanoseconds since 1970 by key."""
@@ -255,7 +221,7 @@ class EntryTable:
 
     def _insert(self, table: str, values: tuple[Any, ...], columns: tuple[str, ...]) -> int:
         if table == "directories":  # never read so far
-            values, columns = (*values, 0, 0), (*columns, "mtime_ns", "inode")
+            values, columns = (*values, 0, 0, 0), (*columns, "mtime_ns", "named_ns", "inode")
         marks = ",".join("?" * len(values))
         cursor = self._connection.execute(
             f"INSERT INTO {table} ({','.join(columns)}) VALUES ({marks})",  # noqa: S608  as above
@@ -283,12 +249,3 @@ class EntryTable:
             source_sha256=None if values[13] is None else unpack_key(values[13]),
             finding=values[14],
         )
-
-
-def _directory(row: Sequence[Any]) -> str:
-    """Path below the root of a row of `directories`; nothing that leads out of it."""
-    check_types(row, (bytes, int, int, int))
-    path = os.fsdecode(row[0])
-    if path and any(part in {"", ".", ".."} for part in path.split("/")):
-        raise sqlite3.DatabaseError("a directory that is not below the root")
-    return path

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Final
 
-    from vcache_cli.store.index_entries import EntryTable, Remembered
+    from vcache_cli.store.index_directories import Remembered
+    from vcache_cli.store.index_entries import EntryTable
     from vcache_cli.store.meta import StoreRoot
     from vcache_cli.store.rows import EntryRow
     from vcache_cli.store.scan import DirectoryScan
@@ -50,7 +51,7 @@ def refresh(
     Raises:
         sqlite3.DatabaseError: the index broke while it was read.
     """
-    known = table.directories()
+    known = table.directories.known()
     begun_ns = time.time_ns()
     seen: set[str] = set()
     done = Refresh()

@@ -26,7 +26,7 @@ __all__ = ["Use"]
 class Use:
     """Whether an entry is there, asked of the disk each time; one thread.
 
-    So what another process prunes meanwhile is missed as soon as it is gone. That a shard is no
+    So what another process prunes meanwhile is missed soon after it is gone. That a shard is no
     link is looked up once in a run.
 
     Args:
