@@ -57,7 +57,7 @@ def encode(folder: str, side: str) -> None:
         return
     encoder = load_server_encoder(owner, preprocessor)
     encoder.encode(pixels[:1])
-    print(encoder.device["blas"], timed(lambda: encoder.encode(pixels[1:])) / COUNTS[side])
+    print(encoder.versions["blas"], timed(lambda: encoder.encode(pixels[1:])) / COUNTS[side])
 
 
 def plain(owner: ModelOwner, pixels: RequestPixels) -> None:

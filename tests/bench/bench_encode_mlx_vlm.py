@@ -19,7 +19,7 @@ from typing import Any
 from tests.bench.measure import report
 from tests.bench.pictures import encode_all, make_pixels, make_siglip, skip_without
 from vcache_cli.checkpoint import open_checkpoint
-from vcache_cli.encode import load_encoder, numpy_ops, siglip
+from vcache_cli.encode import load_encoder, numpy_backend, siglip
 from vcache_cli.items import Pixels
 
 BATCH_SIZE = 4
@@ -72,7 +72,7 @@ def main() -> None:
     pixels = make_pixels(BATCHES * BATCH_SIZE)
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as name:
         folder = make_siglip(Path(name) / "model")
-        encoder = load_encoder(open_checkpoint(str(folder)), siglip.TOWER, numpy_ops.BACKEND)
+        encoder = load_encoder(open_checkpoint(str(folder)), siglip.TOWER, numpy_backend.BACKEND)
         tower = mlx_tower(folder)
         run_mlx(tower, pixels[:1])
         ours, peer = list[float](), list[float]()

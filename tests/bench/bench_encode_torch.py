@@ -15,7 +15,7 @@ from tests.bench.measure import compare
 from tests.bench.pictures import encode_all, make_pixels, make_siglip, skip_without
 from tests.parity_torch.conftest import make_loadable
 from vcache_cli.checkpoint import open_checkpoint
-from vcache_cli.encode import load_encoder, numpy_ops, siglip, torch_ops
+from vcache_cli.encode import load_encoder, numpy_backend, siglip, torch_ops
 from vcache_cli.encode.processor import has_bfloat16_units
 from vcache_cli.items import Pixels
 
@@ -55,7 +55,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as name:
         folder = make_siglip(Path(name) / "model")
         checkpoint = open_checkpoint(str(folder))
-        plain = load_encoder(checkpoint, siglip.TOWER, numpy_ops.BACKEND)
+        plain = load_encoder(checkpoint, siglip.TOWER, numpy_backend.BACKEND)
         compare(
             "P1 encode float32, numpy / torch through transformers",
             partial(encode_all, plain, pixels, BATCH_SIZE),

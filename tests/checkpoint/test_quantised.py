@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from samples.make_tiny_checkpoints import make_checkpoint
 from vcache_cli.checkpoint import open_checkpoint
-from vcache_cli.encode import load_encoder, numpy_ops, siglip
+from vcache_cli.encode import load_encoder, numpy_backend, siglip
 from vcache_cli.errors import MissingWeightsError, ModelError
 from vcache_cli.items import Pixels
 
@@ -63,7 +63,7 @@ def test_a_quantised_tower_computes(tmp_path: Path) -> None:
     folder = quantised_folder(tmp_path / "q", {"group_size": 32, "bits": 8}, bits=8)
     pixels = [Pixels({"pixel_values": np.ones((3, 64, 64), np.float32)}, 64)]
     plain, found = (
-        load_encoder(open_checkpoint(str(each)), siglip.TOWER, numpy_ops.BACKEND).encode(pixels)
+        load_encoder(open_checkpoint(str(each)), siglip.TOWER, numpy_backend.BACKEND).encode(pixels)
         for each in (make_checkpoint(tmp_path / "plain"), folder)
     )
     a, b = (each[0].tensors["features"] for each in (plain, found))
@@ -146,4 +146,4 @@ def test_weights_that_are_not_finite_are_refused_by_name(
     tensors[f"{LAYER}.bias"] = np.full_like(tensors[f"{LAYER}.bias"], value).astype(dtype)
     save_file(tensors, folder / "model.safetensors")
     with pytest.raises(ModelError, match=f"finite numbers in `{LAYER}.bias`"):
-        load_encoder(open_checkpoint(str(folder)), siglip.TOWER, numpy_ops.BACKEND)
+        load_encoder(open_checkpoint(str(folder)), siglip.TOWER, numpy_backend.BACKEND)

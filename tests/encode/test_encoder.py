@@ -13,7 +13,15 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from vcache_cli.checkpoint import Checkpoint, open_checkpoint, weights
-from vcache_cli.encode import clip, fingerprint, load_encoder, mlx_ops, numpy_ops, siglip
+from vcache_cli.encode import (
+    clip,
+    fingerprint,
+    load_encoder,
+    mlx_ops,
+    numpy_backend,
+    numpy_ops,
+    siglip,
+)
 from vcache_cli.encode.encoder import TowerEncoder
 from vcache_cli.errors import EncodeError, ModelError
 from vcache_cli.items import Features, Pixels
@@ -26,14 +34,14 @@ if TYPE_CHECKING:
 Folders = Callable[..., Path]
 TOWERS: dict[str, Tower] = {"siglip": siglip.TOWER, "clip": clip.TOWER}
 BACKENDS = [
-    pytest.param(numpy_ops.BACKEND, id="numpy"),
+    pytest.param(numpy_backend.BACKEND, id="numpy"),
     pytest.param(mlx_ops.BACKEND, id="mlx", marks=pytest.mark.needs_mlx),
 ]
 TOLERANCE = 1e-5
 """Of the largest feature, between batch sizes; stated for the recipe."""
 
 
-def load(folder: Path, backend: Backend = numpy_ops.BACKEND, **options: Any) -> TowerEncoder:  # noqa: ANN401
+def load(folder: Path, backend: Backend = numpy_backend.BACKEND, **options: Any) -> TowerEncoder:  # noqa: ANN401
     """A SigLIP tower."""
     return load_encoder(open_checkpoint(str(folder)), siglip.TOWER, backend, **options)
 
@@ -54,7 +62,7 @@ def test_shards_and_one_file_give_the_same(
     family: str, checkpoint_folder: Folders, pictures: list[Pixels]
 ) -> None:
     single, several = (
-        load_encoder(open_checkpoint(str(folder)), TOWERS[family], numpy_ops.BACKEND)
+        load_encoder(open_checkpoint(str(folder)), TOWERS[family], numpy_backend.BACKEND)
         for folder in (checkpoint_folder(family), checkpoint_folder(family, shards=4))
     )
     assert single.fingerprint == several.fingerprint
@@ -229,11 +237,11 @@ def test_a_model_without_weights_is_refused_before_anything_is_read(tmp_path: Pa
         load_encoder(
             Checkpoint(tmp_path, "m", {"vision_config": {}}, {}, {}),
             siglip.TOWER,
-            numpy_ops.BACKEND,
+            numpy_backend.BACKEND,
         )
 
 
-class FullBackend(numpy_ops.NumpyBackend):
+class FullBackend(numpy_backend.NumpyBackend):
     """A device whose memory ends after a few weights."""
 
     def ops(self, compute_dtype: str) -> Any:  # noqa: ANN401

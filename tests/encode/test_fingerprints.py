@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from vcache_cli.checkpoint import open_checkpoint, weights
-from vcache_cli.encode import FingerprintMemo, load_encoder, numpy_ops, siglip
+from vcache_cli.encode import FingerprintMemo, load_encoder, numpy_backend, siglip
 from vcache_cli.encode.encoder import TowerEncoder
 from vcache_cli.errors import ModelError
 from vcache_cli.items import Pixels
@@ -46,7 +46,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def load(folder: Path, memo: Path) -> TowerEncoder:
     checkpoint = open_checkpoint(str(folder))
-    return load_encoder(checkpoint, siglip.TOWER, numpy_ops.BACKEND, memo=FingerprintMemo(memo))
+    return load_encoder(checkpoint, siglip.TOWER, numpy_backend.BACKEND, memo=FingerprintMemo(memo))
 
 
 @pytest.mark.usefixtures("later")

@@ -17,7 +17,7 @@ from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.encode import (
     load_encoder,
     mlx_ops,
-    numpy_ops,
+    numpy_backend,
     qwen2_5_vl,
     qwen2_vl,
     qwen3_5,
@@ -64,7 +64,7 @@ def rebuilt(folder: Path, rebuild: Rebuild) -> Path:
     return other
 
 
-def load(family: str, folder: Path, backend: Backend = numpy_ops.BACKEND) -> TowerEncoder:
+def load(family: str, folder: Path, backend: Backend = numpy_backend.BACKEND) -> TowerEncoder:
     """In float32."""
     checkpoint = open_checkpoint(str(folder))
     return load_encoder(checkpoint, TOWERS[family], backend, compute_dtype="F32")

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from samples.make_tiny_llava import POOLED_TOKENS, TEXT_SIZE, make_checkpoint
 from tests.encode.five_pictures import five_pixels
 from vcache_cli.checkpoint import open_checkpoint
-from vcache_cli.encode import gemma3, llava, load_encoder, mlx_ops, numpy_ops
+from vcache_cli.encode import gemma3, llava, load_encoder, mlx_ops, numpy_backend
 from vcache_cli.encode.encoder import TowerEncoder
 from vcache_cli.errors import EncodeError, ModelError
 from vcache_cli.items import Pixels
@@ -35,7 +35,7 @@ CASES = [(family, changes) for family, each in CHANGES.items() for changes in ea
 
 
 def load(
-    folder: Path, *, output: str | None = None, backend: Backend = numpy_ops.BACKEND
+    folder: Path, *, output: str | None = None, backend: Backend = numpy_backend.BACKEND
 ) -> TowerEncoder:
     """The encoder of the folder's family."""
     checkpoint = open_checkpoint(str(folder))
@@ -75,7 +75,7 @@ def test_numpy_and_mlx_agree(family: str, changes: dict[str, Any], tmp_path: Pat
     for output in ("projected", "hidden"):
         ours, theirs = (
             np.stack(features(load(folder, output=output, backend=each), pixels))
-            for each in (numpy_ops.BACKEND, mlx_ops.BACKEND)
+            for each in (numpy_backend.BACKEND, mlx_ops.BACKEND)
         )
         assert np.abs(ours - theirs).max() < 1e-5 * np.abs(ours).max()
 
@@ -199,7 +199,7 @@ def test_a_tensor_that_does_not_fit_is_named(
         load(folder)
 
 
-@pytest.mark.parametrize("backend", [numpy_ops.BACKEND, mlx_ops.BACKEND])
+@pytest.mark.parametrize("backend", [numpy_backend.BACKEND, mlx_ops.BACKEND])
 def test_join_puts_channels_side_by_side(backend: Backend) -> None:
     ops = backend.ops("F32")
     parts = [np.full((2, 3, width), width, np.float32) for width in (1, 2)]

@@ -101,11 +101,12 @@ def test_stacked_items_come_back() -> None:
 @pytest.mark.needs_mlx
 def test_the_device_is_named() -> None:
     assert mlx_ops.BACKEND.unavailable() is None
-    device = mlx_ops.BACKEND.ops("BF16").device
+    ops = mlx_ops.BACKEND.ops("BF16")
+    device = ops.device
     assert device["backend"] == "mlx"
     assert device["dtype"] == "BF16"
     assert device["device"].split()[0] in {"cpu", "gpu"}
-    assert device["mlx"]
+    assert ops.versions["mlx"]
 
 
 @pytest.mark.needs_mlx

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from vcache_cli.encode import numpy_ops
 from vcache_cli.encode.blas import blas_name
 from vcache_cli.encode.ops import ACTIVATIONS
-from vcache_cli.errors import ModelError
 from vcache_cli.tensor import Tensor
 
 OPS = numpy_ops.NumpyOps()
@@ -180,15 +179,9 @@ def test_weights_are_widened_exactly(dtype: str) -> None:
     assert np.array_equal(loaded, values)
 
 
-def test_numpy_computes_in_float32_only() -> None:
-    with pytest.raises(ModelError, match="expected to compute in F32, got BF16"):
-        numpy_ops.BACKEND.ops("BF16")
-
-
-def test_the_device_names_what_decides_the_last_bits() -> None:
-    device = OPS.device
-    assert device["backend"] == "numpy"
-    assert device["numpy"] == np.__version__
-    assert device["dtype"] == "F32"
-    assert all(device.values())
+def test_what_decides_the_last_bits_is_named() -> None:
+    assert OPS.versions.keys() == {"blas", "numpy"}
+    assert OPS.versions["numpy"] == np.__version__
+    assert all(OPS.versions.values())
+    assert (OPS.device["backend"], OPS.device["dtype"]) == ("numpy", "F32")
     assert OPS.concurrency >= 1

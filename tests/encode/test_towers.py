@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from vcache_cli.checkpoint import open_checkpoint
-from vcache_cli.encode import clip, load_encoder, numpy_ops, siglip
+from vcache_cli.encode import clip, load_encoder, numpy_backend, siglip
 from vcache_cli.encode.encoder import TowerEncoder
 from vcache_cli.errors import ModelError
 from vcache_cli.items import Pixels
@@ -33,7 +33,7 @@ def plan(family: str, folder: Path) -> TowerPlan:
 
 def load(family: str, folder: Path) -> TowerEncoder:
     """On numpy."""
-    return load_encoder(open_checkpoint(str(folder)), TOWERS[family], numpy_ops.BACKEND)
+    return load_encoder(open_checkpoint(str(folder)), TOWERS[family], numpy_backend.BACKEND)
 
 
 def vision_only(tensors: Tensors, prefix: str) -> Tensors:

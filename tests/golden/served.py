@@ -60,6 +60,10 @@ class Table:
     def device(self) -> dict[str, str]:
         return {"backend": "table", "device": "none", "dtype": "F32"}
 
+    @property
+    def versions(self) -> dict[str, str]:
+        return {}
+
     def feature_shapes(self, num_tokens: int) -> dict[str, tuple[int, ...]]:
         return {"features": (num_tokens, 3)}
 

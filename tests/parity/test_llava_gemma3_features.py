@@ -21,7 +21,7 @@ from mlx.utils import tree_flatten
 from samples.make_tiny_llava import POOLED_TOKENS, make_checkpoint, model_config, text_config
 from tests.encode.five_pictures import five_pixels
 from vcache_cli.checkpoint import open_checkpoint
-from vcache_cli.encode import gemma3, llava, load_encoder, mlx_ops, numpy_ops
+from vcache_cli.encode import gemma3, llava, load_encoder, mlx_ops, numpy_backend
 from vcache_cli.items import Pixels
 from vcache_cli.protocols import Backend, Tower
 
@@ -37,7 +37,7 @@ NARROW_LIMIT = 6e-2
 """The same where both sides compute in bfloat16."""
 
 TOWERS: dict[str, Tower] = {"llava": llava.TOWER, "gemma3": gemma3.TOWER}
-BACKENDS: dict[str, Backend] = {"numpy": numpy_ops.BACKEND, "mlx": mlx_ops.BACKEND}
+BACKENDS: dict[str, Backend] = {"numpy": numpy_backend.BACKEND, "mlx": mlx_ops.BACKEND}
 CASES = [
     *(("llava", "clip", layer) for layer in (-2, -1, 1)),
     *(("llava", "siglip", layer) for layer in (-2, -1)),
@@ -157,6 +157,6 @@ def test_a_checkpoint_of_mlx_vlm_is_the_same_tower(family: str, tmp_path: Path) 
     (converted / "config.json").write_bytes((folder / "config.json").read_bytes())
     pixels = five_pixels(folder)
     ours, theirs = (
-        encoded(family, each, pixels, numpy_ops.BACKEND) for each in (folder, converted)
+        encoded(family, each, pixels, numpy_backend.BACKEND) for each in (folder, converted)
     )
     assert np.array_equal(ours, theirs)

@@ -19,7 +19,7 @@ from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.encode import (
     load_encoder,
     mlx_ops,
-    numpy_ops,
+    numpy_backend,
     qwen2_5_vl,
     qwen2_vl,
     qwen3_5,
@@ -45,7 +45,7 @@ TOWERS: dict[str, Tower] = {
     "qwen3_vl": qwen3_vl.TOWER,
     "qwen3_5": qwen3_5.TOWER,
 }
-BACKENDS: dict[str, Backend] = {"numpy": numpy_ops.BACKEND, "mlx": mlx_ops.BACKEND}
+BACKENDS: dict[str, Backend] = {"numpy": numpy_backend.BACKEND, "mlx": mlx_ops.BACKEND}
 Errors = defaultdict[str, list[float]]
 
 
@@ -160,7 +160,7 @@ def test_a_checkpoint_of_mlx_vlm_is_the_same_tower(family: str, tmp_path: Path) 
     mx.save_safetensors(str(converted / "model.safetensors"), dict(weights), {"format": "mlx"})
     (converted / "config.json").write_bytes((folder / "config.json").read_bytes())
     first, second = (
-        load_encoder(open_checkpoint(str(each)), TOWERS[family], numpy_ops.BACKEND)
+        load_encoder(open_checkpoint(str(each)), TOWERS[family], numpy_backend.BACKEND)
         for each in (folder, converted)
     )
     items = pictures(family)

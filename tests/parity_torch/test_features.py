@@ -17,7 +17,7 @@ import torch
 import transformers
 
 from vcache_cli.checkpoint import open_checkpoint
-from vcache_cli.encode import clip, load_encoder, mlx_ops, numpy_ops, siglip, torch_ops
+from vcache_cli.encode import clip, load_encoder, mlx_ops, numpy_backend, siglip, torch_ops
 from vcache_cli.items import Pixels
 from vcache_cli.protocols import Backend, Tower
 
@@ -97,7 +97,7 @@ CLASSES: dict[tuple[str, str], tuple[str, str]] = {
 }
 TOWERS: dict[str, Tower] = {"siglip": siglip.TOWER, "clip": clip.TOWER}
 BACKENDS: dict[str, tuple[Backend, str]] = {
-    "numpy": (numpy_ops.BACKEND, "F32"),
+    "numpy": (numpy_backend.BACKEND, "F32"),
     "mlx": (mlx_ops.BACKEND, "F32"),
     "torch": (torch_ops.BACKEND, "F32"),
     "torch in bfloat16": (torch_ops.BACKEND, "BF16"),

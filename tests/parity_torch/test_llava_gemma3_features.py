@@ -20,7 +20,7 @@ import transformers
 from samples.make_tiny_llava import make_checkpoint
 from tests.encode.five_pictures import five_pixels
 from vcache_cli.checkpoint import open_checkpoint
-from vcache_cli.encode import gemma3, llava, load_encoder, mlx_ops, numpy_ops, torch_ops
+from vcache_cli.encode import gemma3, llava, load_encoder, mlx_ops, numpy_backend, torch_ops
 from vcache_cli.items import Pixels
 from vcache_cli.protocols import Backend, Tower
 
@@ -37,7 +37,7 @@ NARROW_LIMIT = 6e-2
 
 TOWERS: dict[str, Tower] = {"llava": llava.TOWER, "gemma3": gemma3.TOWER}
 BACKENDS: dict[str, Backend] = {
-    "numpy": numpy_ops.BACKEND,
+    "numpy": numpy_backend.BACKEND,
     "mlx": mlx_ops.BACKEND,
     "torch": torch_ops.BACKEND,
 }

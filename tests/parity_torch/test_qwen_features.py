@@ -24,7 +24,7 @@ from vcache_cli.checkpoint import open_checkpoint
 from vcache_cli.encode import (
     load_encoder,
     mlx_ops,
-    numpy_ops,
+    numpy_backend,
     qwen2_5_vl,
     qwen2_vl,
     qwen3_5,
@@ -58,7 +58,7 @@ TOWERS: dict[str, Tower] = {
     "qwen3_5": qwen3_5.TOWER,
 }
 BACKENDS: dict[str, Backend] = {
-    "numpy": numpy_ops.BACKEND,
+    "numpy": numpy_backend.BACKEND,
     "mlx": mlx_ops.BACKEND,
     "torch": torch_ops.BACKEND,
 }

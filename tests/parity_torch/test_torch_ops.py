@@ -106,7 +106,8 @@ def test_running_out_of_memory_is_a_memory_error() -> None:
 
 
 def test_the_device_is_named() -> None:
-    device = torch_ops.TorchOps("BF16").device
+    ops = torch_ops.TorchOps("BF16")
+    device = ops.device
     assert device["backend"] == "torch"
     assert device["dtype"] == "BF16"
-    assert device["torch"]
+    assert ops.versions["torch"]

@@ -88,6 +88,7 @@ class FakeEncoder:
     concurrency: int = 2
     pixel_shape: tuple[int, ...] | None = None
     device: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
     encoded: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from vcache_cli import media, registry
 from vcache_cli.assemble.clips import ClipParts, StillsParts, load_clips
+from vcache_cli.assemble.fit import check_fit
 from vcache_cli.assemble.options import COMPUTE_DTYPES, WarmOptions
 from vcache_cli.assemble.releases import check_release
 from vcache_cli.assemble.servers import choose_family, encode_by_server, open_server
@@ -22,8 +23,9 @@ from vcache_cli.checkpoint import (
 )
 from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_bytes, digest_json
-from vcache_cli.errors import EncodeError, MissingWeightsError, ModelError, UsageError
-from vcache_cli.items import Frames, Stage
+from vcache_cli.encode import FingerprintMemo, choose_backend, load_encoder
+from vcache_cli.errors import MissingWeightsError, UsageError
+from vcache_cli.items import Stage
 from vcache_cli.outcome import Failure
 from vcache_cli.preprocess.processors import are_usual, check_processors
 from vcache_cli.protocols import Evidence
@@ -32,15 +34,11 @@ from vcache_cli.recipe import EncoderRecipe, Recipe
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vcache_cli.encode import FingerprintMemo
-    from vcache_cli.encode.encoder import TowerEncoder
+    from vcache_cli.encode import TowerEncoder
     from vcache_cli.profile import Profile
     from vcache_cli.protocols import Backend, Encoder, Preprocessor, WarmTarget
 
 __all__ = ["LoadedRecipe", "load_recipe"]
-
-_GREY_SIDE: Final = 64
-"""Pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,8 @@ class LoadedRecipe:
     @property
     def versions(self) -> Mapping[str, str]:
         """What makes the tensors, as provenance."""
-        return {**media.versions(), **(self.encoder.device if self.encoder else {})}
+        made_by = {**self.encoder.device, **self.encoder.versions} if self.encoder else {}
+        return {**media.versions(), **made_by}
 
     def describe(self) -> dict[str, Any]:
         """The fields by which documents name a recipe."""
@@ -143,13 +142,11 @@ def _load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
     check_processors(profile)
     if server or not are_usual(settings):
         make_preprocessor()  # refuses what it cannot follow
-    encoder = None
-    encoder_recipe = None
+    encoder = tower_encoder = encoder_recipe = None
     if options.stage is Stage.FEATURES and server:
         encoder, encoder_recipe = encode_by_server(server, make_preprocessor(), options)
     elif options.stage is Stage.FEATURES:
-        encoder, encoder_recipe = _load_encoder(checkpoint, family.name, options)
-        _check_pixels(checkpoint, make_preprocessor(), encoder)
+        tower_encoder, encoder_recipe = _load_encoder(checkpoint, family.name, options)
     recipe = Recipe(
         stage=options.stage,
         target=target.name,
@@ -161,45 +158,16 @@ def _load_recipe(model: str, options: WarmOptions) -> LoadedRecipe:
         target_options=target_options,
         encoder=encoder_recipe,
     )
+    if tower_encoder:
+        check_fit(checkpoint, recipe, make_preprocessor, tower_encoder, _memo())
+    encoder = encoder or tower_encoder
     clips = load_clips(checkpoint, profile, recipe, options, target)
     return LoadedRecipe(recipe, target, checkpoint, profile, make_preprocessor, encoder, clips)
-
-
-def _check_pixels(
-    checkpoint: Checkpoint, preprocessor: Preprocessor, encoder: TowerEncoder
-) -> None:
-    """One refusal before any picture is opened, instead of a failure for each."""
-    made, taken = preprocessor.pixel_shape, encoder.pixel_shape
-    if made and taken and made != taken:
-        raise ModelError(
-            f"{checkpoint.folder}: the vision tower of config.json takes {_spelled(taken)} pixels, "
-            f"preprocessor_config.json makes {_spelled(made)}",
-            hint="the two files do not belong together",
-        )
-    if taken is None:
-        _try_grey(checkpoint, preprocessor, encoder)
-
-
-def _try_grey(checkpoint: Checkpoint, preprocessor: Preprocessor, encoder: TowerEncoder) -> None:
-    """Where no one shape tells: whether the tower takes what a grey picture becomes."""
-    import numpy as np
-
-    grey = Frames(np.full((1, _GREY_SIDE, _GREY_SIDE, 3), 128, np.uint8))
-    try:
-        encoder.costs([preprocessor(grey)])
-    except EncodeError as error:
-        raise ModelError(f"{checkpoint.folder}: {error.message}", hint=error.hint) from error
-
-
-def _spelled(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape))
 
 
 def _load_encoder(
     checkpoint: Checkpoint, name: str, options: WarmOptions
 ) -> tuple[TowerEncoder, EncoderRecipe]:
-    from vcache_cli.encode import choose_backend, load_encoder  # needs numpy
-
     tower = registry.load("towers", name)
     available: list[Backend] = [
         registry.load("backends", each) for each in registry.names("backends")
@@ -226,8 +194,6 @@ def _load_encoder(
 
 def _memo() -> FingerprintMemo | None:
     """None for a user without a home: then nothing is remembered."""
-    from vcache_cli.encode import FingerprintMemo
-
     try:
         return FingerprintMemo(memo_folder() / "fingerprints.json")
     except UsageError:

@@ -68,7 +68,8 @@ def measure_backends() -> Backends:
     if not usable:
         return result
     _, chosen, backend = max(usable, key=lambda each: each[:2])
-    device = dict(backend.ops("F32").device)
+    ops = backend.ops("F32")
+    device = {**ops.device, **ops.versions}
     return Backends(chosen, result.unavailable, result.gflops, device, result.mlx_blas)
 
 

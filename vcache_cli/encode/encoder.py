@@ -109,8 +109,13 @@ class TowerEncoder:
 
     @property
     def device(self) -> Mapping[str, str]:
-        """``backend``, ``device``, ``dtype`` and versions."""
+        """``backend``, ``device`` and ``dtype``."""
         return self.ops.device
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Of the backend's libraries, which are loaded for it."""
+        return self.ops.versions
 
     def costs(self, batch: Sequence[Pixels]) -> list[int]:
         """Tokens through the layers for each item; see `Tower.cost`.

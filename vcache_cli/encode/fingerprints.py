@@ -110,9 +110,13 @@ class FingerprintMemo:
         latest = max(max(each.mtime_ns, each.ctime_ns) for each in files.values())
         if time.time_ns() - latest < _SETTLED_NS:
             return
+        self.remember(key, fingerprint)
+
+    def remember(self, key: str, digest: str) -> None:
+        """What `get` says of `key` from now on, 64 hex both."""
         entries = self._entries()
         entries.pop(key, None)
-        self._save(dict([*entries.items(), (key, fingerprint)][-_MAX_ENTRIES:]))
+        self._save(dict([*entries.items(), (key, digest)][-_MAX_ENTRIES:]))
 
     def forget(self, key: str) -> None:
         """Not to know `key` any more."""

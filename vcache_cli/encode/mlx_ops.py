@@ -60,8 +60,12 @@ class MlxOps:
             "backend": "mlx",
             "device": f"{kind} {chip}".strip(),
             "dtype": self._name,
-            "mlx": version("mlx"),
         }
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """MLX's own."""
+        return {"mlx": version("mlx")}
 
     def session(self) -> AbstractContextManager[None]:
         """Nothing to hold; what MLX says of memory is understood."""

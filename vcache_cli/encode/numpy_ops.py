@@ -1,4 +1,4 @@
-"""Operations in numpy, float32: the backend that runs on any CPU.
+"""Operations in numpy, float32: those that run on any CPU.
 
 A few items pass at a time, on one BLAS thread: several threads encode at once, each on its own
 items, and what is computed does not depend on how many processors there are.
@@ -6,7 +6,6 @@ items, and what is computed does not depend on how many processors there are.
 
 from __future__ import annotations
 
-import platform
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,10 @@ import numpy as np
 from vcache_cli.encode import numpy_norms
 from vcache_cli.encode.blas import blas_name, single_threaded
 from vcache_cli.encode.numpy_attention import attend
+from vcache_cli.encode.numpy_backend import NumpyTraits
 from vcache_cli.encode.numpy_buffers import empty
 from vcache_cli.encode.numpy_curves import CURVES
-from vcache_cli.encode.processor import usable_processors
 from vcache_cli.encode.segments import runs
-from vcache_cli.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,32 +29,19 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
-__all__ = ["BACKEND", "NumpyBackend", "NumpyOps"]
+__all__ = ["NumpyOps"]
 
 _BLOCK_ELEMENTS: Final = 65_536
 """Elements that a chain of element-wise steps takes at once: 256 KiB, inside a core's cache."""
 
 
-class NumpyOps:
+class NumpyOps(NumpyTraits):
     """`Ops` over float32 numpy arrays. Any number of threads."""
 
-    pass_tokens = 768  # products of fewer rows are slower, of more rows no faster
-
     @property
-    def concurrency(self) -> int:
-        """Processors that this process may use."""
-        return usable_processors()
-
-    @property
-    def device(self) -> Mapping[str, str]:
+    def versions(self) -> Mapping[str, str]:
         """Names the BLAS too: its kernels decide the last bits."""
-        return {
-            "backend": "numpy",
-            "blas": blas_name(),
-            "device": f"cpu {platform.machine()}",
-            "dtype": "F32",
-            "numpy": np.__version__,
-        }
+        return {"blas": blas_name(), "numpy": np.__version__}
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -210,41 +195,3 @@ class NumpyOps:
         blocks = x.reshape(count, rows, side, columns, side, channels)
         means: Array = blocks.mean(axis=(2, 4))
         return means.reshape(count, rows * columns, channels)
-
-
-class NumpyBackend:
-    """numpy on the CPU: always there, and faster than stock MLX on a CPU by far."""
-
-    name = "numpy"
-
-    def unavailable(self) -> str | None:
-        """None: numpy is a base dependency."""
-        return None
-
-    def preference(self) -> int:
-        """Above any other backend on a CPU, below every accelerator."""
-        return 10
-
-    def merit(self) -> str:
-        """The same on every machine."""
-        return "runs on any CPU, a thread for each core"
-
-    def default_dtype(self) -> str:
-        """float32, the only one."""
-        return "F32"
-
-    def ops(self, compute_dtype: str) -> Any:  # noqa: ANN401  as the socket says
-        """float32 only.
-
-        Raises:
-            ModelError: another dtype.
-        """
-        if compute_dtype != "F32":
-            raise ModelError(
-                f"backend `numpy`: expected to compute in F32, got {compute_dtype}",
-                hint="compute in F32 on a CPU; `--dtype` is that of the stored tensors",
-            )
-        return NumpyOps()
-
-
-BACKEND: Final = NumpyBackend()

@@ -45,7 +45,12 @@ class Ops(Protocol):
 
     @property
     def device(self) -> Mapping[str, str]:
-        """``backend``, ``device``, ``dtype`` and versions: the provenance of what is computed."""
+        """``backend``, ``device`` and ``dtype``; told without computing anything."""
+        ...
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Of the libraries that compute."""
         ...
 
     def session(self) -> AbstractContextManager[None]:

@@ -76,12 +76,12 @@ class TorchOps:
         name = platform.machine()
         if self._on_gpu:
             name = self._torch.cuda.get_device_name(self._device)
-        return {
-            "backend": "torch",
-            "device": f"{self._device} {name}",
-            "dtype": self._name,
-            "torch": version("torch"),
-        }
+        return {"backend": "torch", "device": f"{self._device} {name}", "dtype": self._name}
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Torch's own."""
+        return {"torch": version("torch")}
 
     @contextmanager
     def session(self) -> Iterator[None]:

@@ -160,7 +160,12 @@ class Encoder(Protocol):
 
     @property
     def device(self) -> Mapping[str, str]:
-        """``backend``, ``device``, ``dtype`` and versions, as provenance."""
+        """``backend``, ``device`` and ``dtype``, as provenance; a run tells them at its end."""
+        ...
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Of the libraries that compute, as provenance."""
         ...
 
     def encode(self, batch: Sequence[Pixels]) -> list[Features]:

@@ -78,16 +78,18 @@ class ServerEncoder:
 
     @property
     def device(self) -> Mapping[str, str]:
-        """``backend``, ``device``, ``dtype``, ``blas`` and versions."""
-        kind = "cpu" if self._computes_f32 else "gpu"
-        facts = {
+        """``backend``, ``device`` and ``dtype``."""
+        return {
             "backend": "mlx-vlm",
-            "device": kind,
+            "device": "cpu" if self._computes_f32 else "gpu",
             "dtype": "F32" if self._computes_f32 else self._stored_dtype,
-            "mlx": version("mlx"),
-            "mlx-vlm": version("mlx-vlm"),
         }
-        return facts | ({"blas": put_blas_in_front().name} if self._computes_f32 else {})
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Of MLX and mlx-vlm, and on a CPU the BLAS that answers MLX."""
+        found = {"mlx": version("mlx"), "mlx-vlm": version("mlx-vlm")}
+        return found | ({"blas": put_blas_in_front().name} if self._computes_f32 else {})
 
     def encode(self, batch: Sequence[Pixels]) -> list[Features]:
         """Features of each item by itself, as of a request with that one picture.
