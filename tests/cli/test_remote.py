@@ -149,3 +149,16 @@ def test_long_work_tells_how_far_it_is() -> None:
         while not stderr.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
     assert stderr.getvalue().splitlines()[0] == "1 object, 2.0 KiB"
+
+
+def test_a_bucket_that_ends_with_the_command_is_refused(
+    vcache: Vcache, root: StoreRoot, samples: Path
+) -> None:
+    model = samples / "tiny-siglip"
+    for words in (
+        ("push", "memory://bucket/caches", "-s", root.path),
+        ("warm", samples / "media", "-m", model, "-s", "memory://bucket/caches"),
+    ):
+        run = vcache(*words)
+        assert run.code == 2
+        assert "ends with it" in run.err

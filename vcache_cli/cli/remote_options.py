@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from vcache_cli.buckets import is_url
+from vcache_cli.buckets import is_url, parse_place
 from vcache_cli.cli.options import option, parsed
 from vcache_cli.errors import UsageError
 
-__all__ = ["JobsOption", "UrlArgument", "jobs_of", "url_of"]
+__all__ = ["JobsOption", "UrlArgument", "check_lasting", "jobs_of", "url_of"]
 
 UrlArgument = Annotated[
     str,
@@ -52,3 +52,16 @@ def url_of(argument: str | None, option: str | None) -> str | None:
     if len(set(found)) > 1:
         raise UsageError("two stores were named", hint="name one of them")
     return found[0]
+
+
+def check_lasting(url: str) -> None:
+    """Refuse what is gone when the command ends: entries would be written into nothing.
+
+    Raises:
+        UsageError: a filesystem in memory, or no URL of a bucket.
+    """
+    if parse_place(url).scheme == "memory":
+        raise UsageError(
+            f"`{url}` lies in the memory of this process, and ends with it",
+            hint="name a bucket (s3://, gs://, az://), or a folder by file:///PATH",
+        )

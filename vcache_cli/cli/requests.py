@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vcache_cli.buckets import is_url, parse_place
 from vcache_cli.cli.corpus import Corpus, corpus
 from vcache_cli.cli.options import parsed, settings_for
+from vcache_cli.cli.remote_options import check_lasting
 from vcache_cli.errors import UsageError
 from vcache_cli.items import display_path
 
@@ -62,6 +63,7 @@ def bucket_request(given: Mapping[str, Any], *, dry_run: bool) -> Request | None
     from vcache_cli.assemble.bucket_store import refuse_limits
 
     place = parse_place(url)
+    check_lasting(url)
     _refuse_own(place.url, given.get("sources") or ())
     if dry_run:
         raise UsageError(

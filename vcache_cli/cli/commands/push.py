@@ -23,7 +23,7 @@ from vcache_cli.cli.options import (
     settings_for,
 )
 from vcache_cli.cli.output import Output
-from vcache_cli.cli.remote_options import JobsOption, UrlArgument, jobs_of
+from vcache_cli.cli.remote_options import JobsOption, UrlArgument, check_lasting, jobs_of
 from vcache_cli.cli.remote_views import push_problem, push_view
 from vcache_cli.cli.scopes import chosen_keys
 from vcache_cli.cli.ticker import ticking
@@ -68,6 +68,7 @@ def push(
 
     settings = settings_for(store=store)
     most = jobs_of(jobs)
+    check_lasting(url)
     remote = open_remote(url)
     root = open_root(settings.store, target=target)
     wanted = chosen_keys(root, model=model, stage=stage, keys=key, filters=filters, corpus=corpus)
