@@ -426,3 +426,21 @@ def test_keys_of_every_form_are_found_by_their_use(root: StoreRoot) -> None:
         database.execute(sql, ("request 7", bytes.fromhex(text)))
     with open_index(root, mode="w") as index:
         assert set(index.used_within(shard, 0, 2**62)) == hashes - {text} | {"request 7"}
+
+
+@pytest.mark.parametrize("kind", ["ext4", "nfs4"])
+def test_a_schema_of_no_text_is_begun_anew(
+    root: StoreRoot, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite quotes it in its message, which Python cannot read then."""
+    with open_index(root, mode="w") as index:
+        index.set_note("name", "value")
+    path = index_path(root.path)
+    data = path.read_bytes()
+    assert b"tensorstensors" in data  # name and table, before the statement
+    damaged = data.replace(b"tensorstensors", b"tens\xbdrstensors")
+    path.write_bytes(damaged.replace(b"CREATE TABLE tensors", b"CREATE TABLE ten((rs"))
+    monkeypatch.setattr("vcache_cli.store.filesystem._type_name", lambda _path: kind)
+    with open_index(root, mode="w") as index:
+        assert index.note("name") is None
+        assert index.totals().entries == 0

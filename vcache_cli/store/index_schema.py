@@ -104,6 +104,9 @@ def _open_file(path: Path, mode: int) -> Database:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA cache_size = -32768")  # KiB: a rebuild touches every page
         return Database(connection, "rebuilt" if _create_tables(connection) else "ok")
+    except UnicodeDecodeError as error:  # SQLite's message quotes what is damaged
+        connection.close()
+        raise sqlite3.DatabaseError("the index has a damaged schema") from error
     except sqlite3.Error:
         connection.close()
         raise
@@ -188,7 +191,7 @@ def _copy_into_memory(path: Path) -> sqlite3.Connection:
             file.backup(memory)
         memory.execute("PRAGMA trusted_schema = OFF")
         _create_tables(memory)
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):  # see `_open_file`
         memory.close()
         return new_in_memory()
     return memory
