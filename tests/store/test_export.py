@@ -21,7 +21,9 @@ from vcache_cli.store.export import export_store
 from vcache_cli.store.scan import DirectoryScan, walk
 from vcache_cli.store.scan_names import Naming
 
-NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=200)
+LETTERS = st.characters(exclude_categories=["Cs", "Cc"])
+NAMES = st.text(LETTERS, min_size=1, max_size=200).filter(lambda name: name.strip("/"))
+"""None of slashes alone, which is the name of no file."""
 
 
 @given(name=NAMES, data=st.binary(max_size=1100))
