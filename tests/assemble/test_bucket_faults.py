@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,8 +23,8 @@ OPTIONS = WarmOptions(isolation="thread", workers=1, batch_size=1)
 
 
 @pytest.fixture
-def url() -> str:
-    return f"memory://{secrets.token_hex(8)}/caches"
+def url(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/bucket/caches"
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ _IS_HASH: Final = f"(key >= x'' AND length(key) = {HASH_BYTES})"  # no text is a
 _HASHES: Final = f"SELECT CAST(group_concat(key, '') AS BLOB) {_HERE}"
 _OTHERS: Final = f"SELECT key {_HERE}"
 _KEEP: Final = """
-UPDATE directories SET named_ns = ?1, mtime_ns = iif(inode = ?2, mtime_ns, 0), inode = ?2
+UPDATE directories SET named_ns = ?1, inode = ?2,
+    mtime_ns = CASE WHEN inode = ?2 THEN mtime_ns ELSE 0 END
 WHERE path = ?3 AND (SELECT count(*) FROM entries WHERE directory = id) = ?4
 """
 
