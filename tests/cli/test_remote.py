@@ -136,9 +136,25 @@ def test_what_a_bucket_does_not_have_is_refused_by_flag_and_left_out_of_settings
     for flag in (("--max-size", "1GiB"), ("--min-free", "1GiB"), ("--on-full", "prune")):
         refused = vcache(*words, *flag)
         assert (refused.code, flag[0] in refused.err) == (2, True)
-    assert vcache(*words, "--dry-run").code == 2
+    assert vcache(*words, "--dry-run", "--max-size", "1GiB").code == 2
     monkeypatch.setenv("VCACHE_MAX_SIZE", "1")
     assert vcache(*words).code == 0
+
+
+def test_a_warm_into_a_bucket_is_foretold_from_what_is_there(
+    vcache: Vcache, url: str, media: Path, tiny_siglip: Path, tmp_path: Path
+) -> None:
+    words = ("warm", media / "hills.jpg", "-m", tiny_siglip, "--store", url)
+    plan = vcache(*words, "--dry-run", "--json").document
+    assert (plan["store"], plan["items"]["to_do"], plan["fits"]) == (url, 1, True)
+    assert plan["bytes"]["to_write_estimate"] > 0
+    assert not plan["bytes"].keys() & {"free", "room"}
+    assert not (tmp_path / "bucket").exists()
+    assert " free" not in vcache(*words, "--dry-run").out
+    assert vcache(*words).code == 0
+    again = vcache(*words, media / "press.jpg", "--dry-run", "--json").document
+    assert (again["items"]["present"], again["items"]["to_do"]) == (1, 1)
+    assert vcache(*words, "--dtype", "float32", "--dry-run", "--json").document["items"]["to_do"]
 
 
 def test_long_work_tells_how_far_it_is() -> None:

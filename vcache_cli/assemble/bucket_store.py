@@ -1,16 +1,17 @@
-"""A store in a bucket that a warm fills: what is there, and what is kept of it on this machine."""
+"""A store in a bucket: what is there, and what is kept of it on the machine that fills it."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vcache_cli.assemble.bucket_share import BucketShare
+from vcache_cli.assemble.lookup import NoMemo
 from vcache_cli.assemble.passes import make_triage
 from vcache_cli.assemble.remote_stores import check_places
-from vcache_cli.assemble.stores import create_root
+from vcache_cli.assemble.stores import create_root, open_root
 from vcache_cli.assemble.targets import store_options
 from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_json
@@ -24,20 +25,30 @@ from vcache_cli.remote import Holdings, Record, open_remote
 from vcache_cli.remote.push import check_same
 from vcache_cli.store import vcache_dir
 from vcache_cli.store.archive_parts import Origin
+from vcache_cli.store.index import open_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from vcache_cli.assemble.lookup import Known
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.assemble.recipes import LoadedRecipe
     from vcache_cli.items import WarmItem
     from vcache_cli.outcome import Outcome
     from vcache_cli.pipeline import Ledger
-    from vcache_cli.protocols import Layout
+    from vcache_cli.protocols import Layout, Memo
     from vcache_cli.remote import Catalogue, RemoteStore
     from vcache_cli.store import StoreRoot
 
-__all__ = ["BucketDesk", "BucketStore", "open_bucket_store", "refuse_limits"]
+__all__ = [
+    "BucketDesk",
+    "BucketStore",
+    "SeenBucket",
+    "known_in_bucket",
+    "look_at_bucket",
+    "open_bucket_store",
+    "refuse_limits",
+]
 
 
 def refuse_limits(options: WarmOptions) -> None:
@@ -60,35 +71,88 @@ def refuse_limits(options: WarmOptions) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BucketStore:
-    """A store in a bucket that a run fills."""
+class SeenBucket:
+    """A store in a bucket, as it was when it was looked at."""
 
     remote: RemoteStore
     origin: Origin
     catalogue: Catalogue
     share: BucketShare
+
+    @property
+    def folder(self) -> Path:
+        """Of this machine, for the memos of runs into the store; it need not be there.
+
+        One for each store: a bucket that was emptied may become another target's.
+        """
+        options = dict(self.origin.target_options)
+        named = {"url": self.share.url, "target": self.origin.target, "options": options}
+        return memo_folder() / "buckets" / digest_json(named)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BucketStore:
+    """A store in a bucket that a run fills."""
+
+    seen: SeenBucket
     state: StoreRoot
     """A folder of this machine with the memos and the files of runs, and no entry. Disposable."""
     layout: Layout
 
+    @property
+    def share(self) -> BucketShare:
+        """What was there, and where."""
+        return self.seen.share
+
     def record(self, warm_run: str) -> Record:
         """What takes down the entries of a run."""
-        return Record(self.remote, self.origin, self.catalogue, warm_run=warm_run)
+        seen = self.seen
+        return Record(seen.remote, seen.origin, seen.catalogue, warm_run=warm_run)
 
 
 def open_bucket_store(url: str, loaded: LoadedRecipe, options: WarmOptions) -> BucketStore:
+    """The store at `url`, to be filled; there need not be one yet.
+
+    Raises:
+        UsageError: limits that a bucket does not have; see `look_at_bucket`.
+        ModelError, RefusedError, NotAStoreError, FormatTooNewError: see `look_at_bucket`.
+        AccessError, StoreFullError: the bucket, or the folder of memos, cannot be used.
+    """
+    refuse_limits(options)
+    seen = look_at_bucket(url, loaded)
+    common = dict(seen.origin.target_options)
+    with _explained():
+        state = create_root(seen.folder, target=options.target, options=common)
+    return BucketStore(seen, state, loaded.target.layout)
+
+
+@contextmanager
+def known_in_bucket(url: str, loaded: LoadedRecipe) -> Iterator[Known]:
+    """What the store at `url` holds, and what runs of this machine into it learnt.
+
+    Raises:
+        UsageError, ModelError, RefusedError, AccessError, NotAStoreError, FormatTooNewError: see
+            `look_at_bucket`.
+    """
+    seen = look_at_bucket(url, loaded)
+    with ExitStack() as held:
+        memo: Memo = NoMemo()
+        with suppress(NotAStoreError):
+            memo = held.enter_context(open_index(open_root(seen.folder)))
+        yield memo, seen.share.present(loaded)
+
+
+def look_at_bucket(url: str, loaded: LoadedRecipe) -> SeenBucket:
     """The store at `url`, as it is now; there need not be one yet.
 
     Raises:
-        UsageError: a URL that cannot be used, or limits that a bucket does not have.
+        UsageError: a URL that cannot be used.
         ModelError: the extra `remote` is not installed.
         RefusedError: a store of another kind is there, or one that cannot be trusted.
         AccessError, NotAStoreError, FormatTooNewError: the bucket cannot be read, or is missing.
     """
-    refuse_limits(options)
-    remote, layout = open_remote(url), loaded.target.layout
-    common = store_options(loaded.target, loaded.recipe)
-    origin = Origin(loaded.target.name, common)
+    remote = open_remote(url)
+    origin = Origin(loaded.target.name, store_options(loaded.target, loaded.recipe))
     if remote.place.scheme == "file" and vcache_dir(Path(remote.place.path)).is_dir():
         raise UsageError(
             f"`{remote.place.url}` is a store in a folder, not one in a bucket",
@@ -96,18 +160,14 @@ def open_bucket_store(url: str, loaded: LoadedRecipe, options: WarmOptions) -> B
         )
     catalogue = remote.catalogue(must_exist=False)
     check_same(origin, catalogue.origin, remote)
-    check_places(catalogue, layout)
+    check_places(catalogue, loaded.target.layout)
     there = remote.objects()
     whole = (
         each
         for each in catalogue.entries.values()
         if (found := there.get(each.file.sha256)) and found.size_bytes == each.file.size_bytes
     )
-    share = BucketShare(remote.place.url, Holdings.of(whole))
-    folder = _state_folder(share.url, origin)
-    with _explained():
-        state = create_root(folder, target=options.target, options=common)
-    return BucketStore(remote, origin, catalogue, share, state, layout)
+    return SeenBucket(remote, origin, catalogue, BucketShare(remote.place.url, Holdings.of(whole)))
 
 
 @contextmanager
@@ -121,12 +181,6 @@ def _explained() -> Iterator[None]:
             f"memos of the bucket: {error.message}",
             hint="set XDG_CACHE_HOME to a folder that can be written; the bucket is not at fault",
         ) from error
-
-
-def _state_folder(url: str, origin: Origin) -> Path:
-    """One for each store: a bucket that was emptied may become another target's."""
-    named = {"url": url, "target": origin.target, "options": dict(origin.target_options)}
-    return memo_folder() / "buckets" / digest_json(named)
 
 
 class BucketDesk:

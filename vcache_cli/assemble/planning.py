@@ -6,6 +6,7 @@ import os
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vcache_cli.assemble.lookup import NOTHING_KNOWN, Known, look_up, open_known
@@ -13,6 +14,7 @@ from vcache_cli.assemble.recipes import LoadedRecipe, load_recipe
 from vcache_cli.assemble.stores import open_root, refuse_other_target
 from vcache_cli.assemble.targets import store_options
 from vcache_cli.assemble.trial import Sample, Trial, try_items
+from vcache_cli.buckets import is_url
 from vcache_cli.engines.scaling import Scale, Work, scale
 from vcache_cli.errors import NotAStoreError
 from vcache_cli.items import Features
@@ -24,7 +26,7 @@ from vcache_cli.store.index import Index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+    from contextlib import AbstractContextManager
 
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.protocols import Source
@@ -59,8 +61,9 @@ class WarmPlan:
     """See `LoadedRecipe.describe`."""
     bytes_of: Callable[[Foreseen], int]
     """Of the entry that an item becomes, about."""
-    bytes_free: int
-    bytes_room: int = 0
+    bytes_free: int | None = None
+    """Of the disk; None of a bucket, which has no end."""
+    bytes_room: int | None = None
     """What a warm may write: the free space that is not to be left, or less by a limit."""
     total: int = 0
     to_do: int = 0
@@ -106,7 +109,7 @@ class WarmPlan:
     @property
     def fits(self) -> bool:
         """False where there is too little room for what is to be written."""
-        return self.bytes_to_write <= self.bytes_room
+        return self.bytes_room is None or self.bytes_to_write <= self.bytes_room
 
     @property
     def seconds_estimate(self) -> float | None:
@@ -141,8 +144,7 @@ class WarmPlan:
             "bytes": {
                 "to_read": self.bytes_to_read,
                 "to_write_estimate": self.bytes_to_write,
-                "free": self.bytes_free,
-                "room": max(0, self.bytes_room),
+                **self._room(),
             },
             "fits": self.fits,
             "tokens": self.tokens,
@@ -151,6 +153,11 @@ class WarmPlan:
             "sample": self._sample(),
             "scale": scaled.as_json() if scaled else None,
         }
+
+    def _room(self) -> dict[str, int]:
+        if self.bytes_free is None or self.bytes_room is None:
+            return {}
+        return {"free": self.bytes_free, "room": max(0, self.bytes_room)}
 
     def _skips(self) -> list[dict[str, Any]]:
         ordered = sorted(self.skips.items(), key=lambda each: (-each[1].items, each[0]))
@@ -163,7 +170,12 @@ class WarmPlan:
 
 
 def plan_warm(
-    source: Source, *, store: Path, model: str, options: WarmOptions, nodes: int | None = None
+    source: Source,
+    *,
+    store: Path | str,
+    model: str,
+    options: WarmOptions,
+    nodes: int | None = None,
 ) -> WarmPlan:
     """What `open_warm` would do with the same arguments. Copies count as work to do.
 
@@ -175,17 +187,22 @@ def plan_warm(
         ModelError, UsageError: see `open_warm`.
         FormatTooNewError, AccessError: there is a store that cannot be read.
         RefusedError: there is one of another model.
+        NotAStoreError: of a URL, there is no such bucket.
     """
     begun = time.perf_counter()
     loaded = load_recipe(model, options)
     load_seconds = time.perf_counter() - begun
-    free_bytes = _free_bytes(store)
-    plan = WarmPlan(loaded.describe(), _entry_bytes(loaded), free_bytes, nodes=nodes)
+    plan = WarmPlan(loaded.describe(), _entry_bytes(loaded), nodes=nodes)
     plan.load_seconds = load_seconds
     with ExitStack() as held:
-        known = _known(store, loaded, held)
-        used_bytes = _used_bytes(known)
-        plan.bytes_room = room(loaded, options, free_bytes=free_bytes, used_bytes=used_bytes)
+        if is_url(str(store)):
+            known = held.enter_context(_known_in_bucket(str(store), loaded, options))
+        else:
+            known = _known(Path(store), loaded, held)
+            plan.bytes_free = _free_bytes(Path(store))
+            plan.bytes_room = room(
+                loaded, options, free_bytes=plan.bytes_free, used_bytes=_used_bytes(known)
+            )
         for outcome in look_up(source, loaded, options, known):
             plan.add(outcome)
     plan.trial = try_items(plan.sample.items, loaded, options)
@@ -220,6 +237,15 @@ def _known(store: Path, loaded: LoadedRecipe, held: ExitStack) -> Known:
     if meta.target_options:
         refuse_others(store, meta, store_options(loaded.target, loaded.recipe))
     return held.enter_context(open_known(store))
+
+
+def _known_in_bucket(
+    url: str, loaded: LoadedRecipe, options: WarmOptions
+) -> AbstractContextManager[Known]:
+    from vcache_cli.assemble.bucket_store import known_in_bucket, refuse_limits
+
+    refuse_limits(options)
+    return known_in_bucket(url, loaded)
 
 
 def _entry_bytes(loaded: LoadedRecipe) -> Callable[[Foreseen], int]:

@@ -48,13 +48,13 @@ class Request:
         return self.url or self.store
 
 
-def bucket_request(given: Mapping[str, Any], *, dry_run: bool) -> Request | None:
+def bucket_request(given: Mapping[str, Any]) -> Request | None:
     """The request of a warm into a bucket; None where the store is a folder.
 
     Limits that settings files have are of folders, and left out.
 
     Raises:
-        UsageError: see `request`; a limit that a bucket does not have, or a look ahead.
+        UsageError: see `request`; a limit that a bucket does not have.
         RefusedError: see `request`.
     """
     url = given.get("store")
@@ -65,11 +65,6 @@ def bucket_request(given: Mapping[str, Any], *, dry_run: bool) -> Request | None
     place = parse_place(url)
     check_lasting(url)
     _refuse_own(place.url, given.get("sources") or ())
-    if dry_run:
-        raise UsageError(
-            "`--dry-run` asks a folder, not a bucket",
-            hint="leave --store away for what it would cost with nothing there",
-        )
     wanted = request({**given, "store": None})
     options = replace(
         wanted.options,

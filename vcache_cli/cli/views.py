@@ -105,7 +105,7 @@ def _plan_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "skipped or failing", f"{items['unsupported']:,}"
         yield from _skip_facts(document["skips"])
     yield "to read", format_size(moved["to_read"])
-    yield "to write, about", f"{format_size(moved['to_write_estimate'])}, {_room(moved)}"
+    yield "to write, about", f"{format_size(moved['to_write_estimate'])}{_room(moved)}"
     yield "tokens", f"{document['tokens']:,}"
     if "sample" in document:
         yield "time, about", _foretold(document["seconds_estimate"], document["sample"])
@@ -145,7 +145,10 @@ def _skip_facts(skips: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
 
 
 def _room(moved: Mapping[str, int]) -> str:
-    free = f"{format_size(moved['free'])} free"
+    """Beside what is to be written; nothing of a bucket, which has no end."""
+    if "free" not in moved:
+        return ""
+    free = f", {format_size(moved['free'])} free"
     if moved["room"] >= moved["free"]:
         return free
     return f"{free}, room for {format_size(moved['room'])}"

@@ -80,7 +80,7 @@ def warm(
     asked: Mapping[str, Any] = locals()
     machines = cluster_opt.nodes_asked(nodes, dry_run=dry_run)
     output = Output(as_json, quiet or events == "-", verbose)
-    wanted = bucket_request(asked, dry_run=dry_run) or request(asked)
+    wanted = bucket_request(asked) or request(asked)
     if dry_run:
         return _plan(wanted, output, machines)
     ended = run_warm(wanted, output, events=events, manifest=manifest)
@@ -95,9 +95,9 @@ def _plan(wanted: Request, output: Output, nodes: int | None) -> int:
 
     plan = plan_warm(
         wanted.corpus,
-        store=wanted.store,
+        store=wanted.place,
         model=wanted.model,
         options=wanted.options,
         nodes=nodes,
     )
-    return output.finish(envelope("plan", plan.as_json(), store=wanted.store), plan_view)
+    return output.finish(envelope("plan", plan.as_json(), store=wanted.place), plan_view)
