@@ -117,6 +117,7 @@ class IndexFile:
 
     def _transaction(self, write: Callable[[], object]) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
+        self._forget_ids()  # another process may have dropped what they number
         try:
             write()
             self._connection.execute("COMMIT")
