@@ -61,8 +61,9 @@ def fill_index(root: StoreRoot, count: int) -> None:
         index.executemany(INSERT, rows(root, count))
         for number, name in enumerate(["", *(f"{shard:02x}" for shard in range(256))]):
             facts = os.stat(root.path / name)
-            values = (number + 1, os.fsencode(name), facts.st_mtime_ns, facts.st_ino)
-            index.execute("INSERT INTO directories VALUES (?1, ?2, ?3, ?3, ?4)", values)
+            times = (facts.st_mtime_ns, facts.st_mtime_ns, facts.st_ctime_ns)
+            values = (number + 1, os.fsencode(name), *times, facts.st_ino)
+            index.execute("INSERT INTO directories VALUES (?, ?, ?, ?, ?, ?)", values)
         index.commit()
 
 

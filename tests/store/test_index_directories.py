@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -32,9 +33,9 @@ def shard_of(number: int) -> str:
     return entry(number).key[:2]
 
 
-def state(root: StoreRoot, shard: str) -> tuple[int, int]:
+def state(root: StoreRoot, shard: str) -> tuple[int, int, int]:
     facts = os.stat(root.path / shard)
-    return facts.st_mtime_ns, facts.st_ino
+    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
 
 
 def knows(index: Index, root: StoreRoot, number: int) -> bool:
@@ -54,10 +55,11 @@ def test_a_refresh_knows_the_files_of_every_directory_it_read(root: StoreRoot) -
         assert not knows(index, root, 0)
         index.refresh()
         assert all(knows(index, root, number) for number in NUMBERS)
-        mtime_ns, inode = state(root, shard_of(0))
-        assert not index.has_names(shard_of(0), mtime_ns + 1, inode)
-        assert not index.has_names(shard_of(0), mtime_ns, inode + 1)
-        assert not index.has_names("zz", mtime_ns, inode)
+        mtime_ns, changed_ns, inode = state(root, shard_of(0))
+        assert not index.has_names(shard_of(0), mtime_ns + 1, changed_ns, inode)
+        assert not index.has_names(shard_of(0), mtime_ns, changed_ns + 1, inode)
+        assert not index.has_names(shard_of(0), mtime_ns, changed_ns, inode + 1)
+        assert not index.has_names("zz", mtime_ns, changed_ns, inode)
 
 
 def test_what_a_run_saw_is_kept_for_the_next(root: StoreRoot) -> None:
@@ -102,12 +104,12 @@ def test_a_directory_that_is_forgotten_is_read_again(root: StoreRoot) -> None:
 
 
 def test_another_inode_is_read_again_though_its_names_are_known(root: StoreRoot) -> None:
-    mtime_ns, inode = state(root, shard_of(0))
+    mtime_ns, changed_ns, inode = state(root, shard_of(0))
     with open_index(root, mode="w") as index:
         index.refresh()
-        index.keep_names(shard_of(0), Names(mtime_ns, inode + 1, 1))
+        index.keep_names(shard_of(0), Names(mtime_ns, changed_ns, inode + 1, 1))
         index.commit()
-        assert index.has_names(shard_of(0), mtime_ns, inode + 1)
+        assert index.has_names(shard_of(0), mtime_ns, changed_ns, inode + 1)
         assert index.refresh().directories_read == 1
 
 
@@ -145,3 +147,32 @@ def test_uses_are_told_apart_and_counted(root: StoreRoot) -> None:
             [],
             [entry(1).key],
         )
+
+
+def test_an_mtime_that_a_copy_set_back_hides_nothing(root: StoreRoot) -> None:
+    """`cp -a` and `tar -xp` do that, after names came and went."""
+    shard = root.path / shard_of(0)
+    before = os.stat(shard)
+    with open_index(root, mode="w") as index:
+        index.refresh()
+        (root.path / root.layout.path_of(entry(0).key)).unlink()
+        os.utime(shard, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert os.stat(shard).st_mtime_ns == before.st_mtime_ns
+        assert not knows(index, root, 0)
+        index.refresh()
+        assert entry(0).key not in {row.key for row in index.rows()}
+
+
+def test_a_directory_that_another_process_dropped_is_numbered_anew(root: StoreRoot) -> None:
+    with open_index(root, mode="w") as writer, open_index(root, mode="w") as other:
+        for number in NUMBERS:
+            add_row(writer, root, number)
+        writer.commit()
+        shutil.move(root.path / shard_of(0), root.path.parent / "aside")
+        other.refresh()
+        shutil.move(root.path.parent / "aside", root.path / shard_of(0))
+        add_row(writer, root, 0)
+        writer.commit()
+        other.refresh()
+        assert other.totals().entries == len(NUMBERS)
+        assert sorted(row.key for row in other.rows()) == sorted(entry(n).key for n in NUMBERS)

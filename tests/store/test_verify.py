@@ -266,6 +266,10 @@ def test_a_wrong_index_is_told_and_corrected(root: StoreRoot) -> None:
         os.utime(directory, (NOW, NOW))
     with open_index(root, mode="w") as index:
         index.query("UPDATE directories SET mtime_ns = ?", (int(NOW) * 10**9,), types=())
+        for directory in {root.path, *root.path.glob("??")}:  # as no tool can set it back
+            name = b"" if directory == root.path else os.fsencode(directory.name)
+            changed = (os.stat(directory).st_ctime_ns, name)
+            index.query("UPDATE directories SET changed_ns = ? WHERE path = ?", changed, types=())
     found = kinds(verify_store(root, HEADER))
     assert found == {row.path: "index_missing", root.layout.path_of(entry(9).key): "index_extra"}
     assert verify_store(root, HEADER).problems == ()

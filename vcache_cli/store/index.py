@@ -119,14 +119,15 @@ class Index(IndexMemos):
         """Number of its entries, as far as is known."""
         return self._ask(lambda: self._directories.count_in(shard), 0)
 
-    def has_names(self, shard: str, mtime_ns: int, inode: int) -> bool:
+    def has_names(self, shard: str, mtime_ns: int, changed_ns: int, inode: int) -> bool:
         """True where every known entry of `shard` has its file while that has this state.
 
         Never of a network's file system: another machine's changes show late there.
         """
         asked = self._database.state != "memory"
         return asked and self._ask(
-            lambda: self._directories.has_names(shard, mtime_ns, inode), otherwise=False
+            lambda: self._directories.has_names(shard, mtime_ns, changed_ns, inode),
+            otherwise=False,
         )
 
     def keep_names(self, shard: str, names: Names) -> None:

@@ -26,9 +26,9 @@ _IS_HASH: Final = f"(key >= x'' AND length(key) = {HASH_BYTES})"  # no text is a
 _HASHES: Final = f"SELECT CAST(group_concat(key, '') AS BLOB) {_HERE}"
 _OTHERS: Final = f"SELECT key {_HERE}"
 _KEEP: Final = """
-UPDATE directories SET named_ns = ?1, inode = ?2,
-    mtime_ns = CASE WHEN inode = ?2 THEN mtime_ns ELSE 0 END
-WHERE path = ?3 AND (SELECT count(*) FROM entries WHERE directory = id) = ?4
+UPDATE directories SET named_ns = ?1, changed_ns = ?2, inode = ?3,
+    mtime_ns = CASE WHEN inode = ?3 AND changed_ns = ?2 THEN mtime_ns ELSE 0 END
+WHERE path = ?4 AND (SELECT count(*) FROM entries WHERE directory = id) = ?5
 """
 
 
@@ -38,6 +38,8 @@ class Remembered(NamedTuple):
     id: int
     mtime_ns: int
     """0 where it has to be read again in any case."""
+    changed_ns: int
+    """Its ctime: `cp -a` and `tar -x` set an mtime back, after names came and went."""
     inode: int
 
 
@@ -45,6 +47,7 @@ class Names(NamedTuple):
     """A directory in which every row had its file."""
 
     mtime_ns: int
+    changed_ns: int
     inode: int
     rows: int
     """How many these were."""
@@ -58,14 +61,17 @@ class DirectoryTable:
 
     def known(self) -> dict[str, Remembered]:
         """Every directory read before, by its path below the root."""
-        rows = self._connection.execute("SELECT path, id, mtime_ns, inode FROM directories")
+        rows = self._connection.execute(
+            "SELECT path, id, mtime_ns, changed_ns, inode FROM directories"
+        )
         return {_path(row): Remembered(*row[1:]) for row in rows}
 
-    def keep(self, number: int, mtime_ns: int, inode: int) -> None:
+    def keep(self, number: int, mtime_ns: int, changed_ns: int, inode: int) -> None:
         """That the rows are what a directory of this state holds; 0 where they may not be."""
         self._connection.execute(
-            "UPDATE directories SET mtime_ns = ?1, named_ns = ?1, inode = ?2 WHERE id = ?3",
-            (mtime_ns, signed(inode), number),
+            "UPDATE directories SET mtime_ns = ?1, named_ns = ?1, changed_ns = ?2, inode = ?3"
+            " WHERE id = ?4",
+            (mtime_ns, changed_ns, signed(inode), number),
         )
 
     def keep_names(self, names: Mapping[str, Names]) -> None:
@@ -76,7 +82,7 @@ class DirectoryTable:
         self._connection.executemany(
             _KEEP,
             [
-                (each.mtime_ns, signed(each.inode), os.fsencode(path), each.rows)
+                (each.mtime_ns, each.changed_ns, signed(each.inode), os.fsencode(path), each.rows)
                 for path, each in names.items()
             ],
         )
@@ -95,12 +101,13 @@ class DirectoryTable:
             [(number,) for number in numbers],
         )
 
-    def has_names(self, path: str, mtime_ns: int, inode: int) -> bool:
+    def has_names(self, path: str, mtime_ns: int, changed_ns: int, inode: int) -> bool:
         """True where every row of the directory has its file while it is in that state."""
         row = self._connection.execute(
-            "SELECT named_ns, inode FROM directories WHERE path = ?", (os.fsencode(path),)
+            "SELECT named_ns, changed_ns, inode FROM directories WHERE path = ?",
+            (os.fsencode(path),),
         ).fetchone()
-        return mtime_ns != 0 and row == (mtime_ns, signed(inode))
+        return mtime_ns != 0 and row == (mtime_ns, changed_ns, signed(inode))
 
     def count_in(self, path: str) -> int:
         """Number of rows of a directory."""
@@ -124,7 +131,7 @@ class DirectoryTable:
 
 def _path(row: Sequence[Any]) -> str:
     """Path below the root of a row of `directories`; nothing that leads out of it."""
-    check_types(row, (bytes, int, int, int))
+    check_types(row, (bytes, int, int, int, int))
     path = os.fsdecode(row[0])
     if path and any(part in {"", ".", ".."} for part in path.split("/")):
         raise sqlite3.DatabaseError("a directory that is not below the root")

@@ -115,7 +115,7 @@ class EntryTable:
         self.remove(unpack_key(key) for (key,) in known.fetchall() if key not in here)
         self.put(rows)
         self._put_foreign(number, scanned.foreign)
-        self.directories.keep(number, mtime_ns, scanned.inode)
+        self.directories.keep(number, mtime_ns, scanned.changed_ns, scanned.inode)
 
     def _put_foreign(self, number: int, files: Iterable[FileFacts]) -> None:
         self._connection.execute("DELETE FROM foreign_files WHERE directory = ?", (number,))
@@ -221,7 +221,8 @@ class EntryTable:
 
     def _insert(self, table: str, values: tuple[Any, ...], columns: tuple[str, ...]) -> int:
         if table == "directories":  # never read so far
-            values, columns = (*values, 0, 0, 0), (*columns, "mtime_ns", "named_ns", "inode")
+            columns = (*columns, "mtime_ns", "named_ns", "changed_ns", "inode")
+            values = (*values, 0, 0, 0, 0)
         marks = ",".join("?" * len(values))
         cursor = self._connection.execute(
             f"INSERT INTO {table} ({','.join(columns)}) VALUES ({marks})",  # noqa: S608  as above

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vcache_cli.store.index_values import pack_key, signed
 from vcache_cli.store.memos import SETTLE_NS
-from vcache_cli.store.rows import mtime_ns_of, read_row
+from vcache_cli.store.rows import ctime_ns_of, mtime_ns_of, read_row
 from vcache_cli.store.scan import scan_directory
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def _is_same(root: Path, path: str, known: Remembered | None) -> bool:
         status = os.lstat(os.path.join(root, path))
     except OSError:
         return False
-    return mtime_ns_of(status) == known.mtime_ns and signed(status.st_ino) == known.inode
+    found = (mtime_ns_of(status), ctime_ns_of(status), signed(status.st_ino))
+    return found == (known.mtime_ns, known.changed_ns, known.inode)
 
 
 def _changed_rows(root: StoreRoot, table: EntryTable, scanned: DirectoryScan) -> list[EntryRow]:

@@ -14,7 +14,7 @@ PERIOD_BITS: Final = 12
 _TABLES: Final = """
 CREATE TABLE directories (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, mtime_ns INTEGER NOT NULL,
-    named_ns INTEGER NOT NULL, inode INTEGER NOT NULL);
+    named_ns INTEGER NOT NULL, changed_ns INTEGER NOT NULL, inode INTEGER NOT NULL);
 CREATE TABLE labels (
     id INTEGER PRIMARY KEY, stage TEXT, kind TEXT, model TEXT, finding TEXT);
 CREATE TABLE tensors (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE);

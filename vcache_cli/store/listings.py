@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from vcache_cli.protocols import ManyPaths
 from vcache_cli.store.index_directories import Names
 from vcache_cli.store.memos import SETTLE_NS
+from vcache_cli.store.rows import ctime_ns_of, mtime_ns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,7 +58,7 @@ class Uses(Protocol):
         """Number of a shard's entries."""
         ...
 
-    def has_names(self, shard: str, mtime_ns: int, inode: int) -> bool:
+    def has_names(self, shard: str, mtime_ns: int, changed_ns: int, inode: int) -> bool:
         """True where the files of all of these lie in a shard of that state."""
         ...
 
@@ -76,6 +77,8 @@ class _State(NamedTuple):
     mode: int
     inode: int
     mtime_ns: int
+    changed_ns: int
+    """Its ctime: what copies times sets an mtime back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ class Listings:
         # One that changed just now may change again and keep its mtime.
         if state is None or not stat.S_ISDIR(state.mode) or state.mtime_ns > now_ns - SETTLE_NS:
             return
-        if self._uses.has_names(shard, state.mtime_ns, state.inode):
+        if self._uses.has_names(shard, *state[2:], state.inode):
             keys = self._uses.used_within(shard, *_lately(now_ns))
         else:
             keys = self._read(shard, state, now_ns)
@@ -165,7 +168,7 @@ class Listings:
             there = [*map(places.__contains__, self._paths_of(lately))]
             rows = self._uses.count_in(shard)
             if all(there) and (rows == len(lately) or self._are_in(places, shard, now_ns)):
-                self._uses.keep_names(shard, Names(state.mtime_ns, state.inode, rows))
+                self._uses.keep_names(shard, Names(*state[2:], state.inode, rows))
         except ValueError:  # an index that is not of this store: each entry is looked at
             return ()
         return [*compress(lately, there)]
@@ -189,7 +192,7 @@ class Listings:
 
 
 def _state_of(facts: os.stat_result) -> _State:
-    return _State(facts.st_mode, facts.st_ino, facts.st_mtime_ns)
+    return _State(facts.st_mode, facts.st_ino, mtime_ns_of(facts), ctime_ns_of(facts))
 
 
 def _lately(now_ns: int) -> tuple[int, int]:

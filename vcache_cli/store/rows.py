@@ -24,6 +24,7 @@ __all__ = [
     "EntryRow",
     "FileFacts",
     "TensorShape",
+    "ctime_ns_of",
     "damaged_row",
     "mtime_ns_of",
     "read_row",
@@ -43,6 +44,11 @@ _MAX_NS: Final = 2**63 - 1
 def mtime_ns_of(stat: os.stat_result) -> int:
     """The mtime, as far from 1970 as the index can hold it."""
     return max(-_MAX_NS, min(stat.st_mtime_ns, _MAX_NS))
+
+
+def ctime_ns_of(stat: os.stat_result) -> int:
+    """The ctime, likewise."""
+    return max(-_MAX_NS, min(stat.st_ctime_ns, _MAX_NS))
 
 
 class FileFacts(NamedTuple):
