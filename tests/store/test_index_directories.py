@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.care import DAY, NOW, add, entry, make_store
+from vcache_cli.store.directory_state import DirectoryState
 from vcache_cli.store.index import Index, open_index
 from vcache_cli.store.index_directories import Names
 from vcache_cli.store.index_schema import index_path
@@ -33,13 +34,12 @@ def shard_of(number: int) -> str:
     return entry(number).key[:2]
 
 
-def state(root: StoreRoot, shard: str) -> tuple[int, int, int]:
-    facts = os.stat(root.path / shard)
-    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
+def state(root: StoreRoot, shard: str) -> DirectoryState:
+    return DirectoryState.of(os.stat(root.path / shard))
 
 
 def knows(index: Index, root: StoreRoot, number: int) -> bool:
-    return index.has_names(shard_of(number), *state(root, shard_of(number)))
+    return index.has_names(shard_of(number), state(root, shard_of(number)))
 
 
 def add_row(index: Index, root: StoreRoot, number: int) -> None:
@@ -55,11 +55,11 @@ def test_a_refresh_knows_the_files_of_every_directory_it_read(root: StoreRoot) -
         assert not knows(index, root, 0)
         index.refresh()
         assert all(knows(index, root, number) for number in NUMBERS)
-        mtime_ns, changed_ns, inode = state(root, shard_of(0))
-        assert not index.has_names(shard_of(0), mtime_ns + 1, changed_ns, inode)
-        assert not index.has_names(shard_of(0), mtime_ns, changed_ns + 1, inode)
-        assert not index.has_names(shard_of(0), mtime_ns, changed_ns, inode + 1)
-        assert not index.has_names("zz", mtime_ns, changed_ns, inode)
+        seen = state(root, shard_of(0))
+        for field in DirectoryState._fields:
+            other = seen._replace(**{field: getattr(seen, field) + 1})
+            assert not index.has_names(shard_of(0), other)
+        assert not index.has_names("zz", seen)
 
 
 def test_what_a_run_saw_is_kept_for_the_next(root: StoreRoot) -> None:
@@ -68,7 +68,7 @@ def test_what_a_run_saw_is_kept_for_the_next(root: StoreRoot) -> None:
             add_row(index, root, number)
         index.commit()
         for number in NUMBERS:
-            index.keep_names(shard_of(number), Names(*state(root, shard_of(number)), 1))
+            index.keep_names(shard_of(number), Names(state(root, shard_of(number)), 1))
     with open_index(root) as again:
         assert all(knows(again, root, number) for number in NUMBERS)
 
@@ -77,7 +77,7 @@ def test_nothing_is_kept_where_other_rows_came_meanwhile(root: StoreRoot) -> Non
     with open_index(root, mode="w") as index:
         add_row(index, root, 0)
         index.commit()
-        index.keep_names(shard_of(0), Names(*state(root, shard_of(0)), 2))
+        index.keep_names(shard_of(0), Names(state(root, shard_of(0)), 2))
         index.commit()
         assert not knows(index, root, 0)
 
@@ -88,7 +88,7 @@ def test_a_row_that_comes_later_may_have_no_file(root: StoreRoot) -> None:
         add_row(index, root, 0)
         index.commit()
         assert [knows(index, root, number) for number in NUMBERS] == [False, True, True]
-        index.keep_names(shard_of(1), Names(*state(root, shard_of(1)), 1))
+        index.keep_names(shard_of(1), Names(state(root, shard_of(1)), 1))
         add_row(index, root, 1)  # written after what was seen
         index.commit()
         assert not knows(index, root, 1)
@@ -104,12 +104,13 @@ def test_a_directory_that_is_forgotten_is_read_again(root: StoreRoot) -> None:
 
 
 def test_another_inode_is_read_again_though_its_names_are_known(root: StoreRoot) -> None:
-    mtime_ns, changed_ns, inode = state(root, shard_of(0))
+    seen = state(root, shard_of(0))
+    other = seen._replace(inode=seen.inode + 1)
     with open_index(root, mode="w") as index:
         index.refresh()
-        index.keep_names(shard_of(0), Names(mtime_ns, changed_ns, inode + 1, 1))
+        index.keep_names(shard_of(0), Names(other, 1))
         index.commit()
-        assert index.has_names(shard_of(0), mtime_ns, changed_ns, inode + 1)
+        assert index.has_names(shard_of(0), other)
         assert index.refresh().directories_read == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.patience import until
 from tests.store.care import make_store
+from vcache_cli.store.directory_state import DirectoryState
 from vcache_cli.store.index_directories import Names
 from vcache_cli.store.index_entries import Totals
 from vcache_cli.store.meta import StoreRoot
@@ -42,8 +43,8 @@ class Uses:
     def used_otherwise(self, shard: str, begin_ns: int, end_ns: int) -> Sequence[str]:
         return [*self.used_ns.keys() - {*self.used_within(shard, begin_ns, end_ns)}]
 
-    def has_names(self, shard: str, mtime_ns: int, changed_ns: int, inode: int) -> bool:
-        return shard in self.named and self.named[shard][:3] == (mtime_ns, changed_ns, inode)
+    def has_names(self, shard: str, state: DirectoryState) -> bool:
+        return shard in self.named and self.named[shard].state == state
 
     def keep_names(self, shard: str, names: Names) -> None:
         self.named[shard] = names
@@ -99,10 +100,8 @@ def test_a_shard_whose_files_the_index_knows_is_not_read_again(
     used_ns = {**dict.fromkeys(KEYS, time.time_ns()), KEYS[7]: time.time_ns() - age_seconds * 10**9}
     use, uses, _ = counting(root, used_ns)
     use.are_there(KEYS)
-    facts = os.stat(root.path / "ab")
-    assert uses.named == {
-        "ab": Names(facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, len(KEYS))
-    }
+    seen = DirectoryState.of(os.stat(root.path / "ab"))
+    assert uses.named == {"ab": Names(seen, len(KEYS))}
     again, uses_again, _ = counting(root, used_ns)
     uses_again.named = uses.named
     monkeypatch.setattr("vcache_cli.store.listings.os.scandir", None)

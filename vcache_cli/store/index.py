@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Final, Literal, Self
 
     from vcache_cli.entry import Entry
+    from vcache_cli.store.directory_state import DirectoryState
     from vcache_cli.store.index_directories import Names
     from vcache_cli.store.index_schema import Database
     from vcache_cli.store.meta import StoreRoot
@@ -119,15 +120,14 @@ class Index(IndexMemos):
         """Number of its entries, as far as is known."""
         return self._ask(lambda: self._directories.count_in(shard), 0)
 
-    def has_names(self, shard: str, mtime_ns: int, changed_ns: int, inode: int) -> bool:
-        """True where every known entry of `shard` has its file while that has this state.
+    def has_names(self, shard: str, state: DirectoryState) -> bool:
+        """True where every known entry of `shard` has its file while that has `state`.
 
         Never of a network's file system: another machine's changes show late there.
         """
         asked = self._database.state != "memory"
         return asked and self._ask(
-            lambda: self._directories.has_names(shard, mtime_ns, changed_ns, inode),
-            otherwise=False,
+            lambda: self._directories.has_names(shard, state), otherwise=False
         )
 
     def keep_names(self, shard: str, names: Names) -> None:

@@ -6,13 +6,8 @@ import os
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
-from vcache_cli.store.index_values import (
-    HASH_BYTES,
-    check_types,
-    signed,
-    unpack_hashes,
-    unpack_key,
-)
+from vcache_cli.store.directory_state import DirectoryState
+from vcache_cli.store.index_values import HASH_BYTES, check_types, unpack_hashes, unpack_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,19 +31,14 @@ class Remembered(NamedTuple):
     """A directory as it was when its rows were read."""
 
     id: int
-    mtime_ns: int
-    """0 where it has to be read again in any case."""
-    changed_ns: int
-    """Its ctime: `cp -a` and `tar -x` set an mtime back, after names came and went."""
-    inode: int
+    state: DirectoryState
+    """Without mtime where it has to be read again in any case."""
 
 
 class Names(NamedTuple):
     """A directory in which every row had its file."""
 
-    mtime_ns: int
-    changed_ns: int
-    inode: int
+    state: DirectoryState
     rows: int
     """How many these were."""
 
@@ -64,14 +54,14 @@ class DirectoryTable:
         rows = self._connection.execute(
             "SELECT path, id, mtime_ns, changed_ns, inode FROM directories"
         )
-        return {_path(row): Remembered(*row[1:]) for row in rows}
+        return {_path(row): Remembered(row[1], DirectoryState(*row[2:])) for row in rows}
 
-    def keep(self, number: int, mtime_ns: int, changed_ns: int, inode: int) -> None:
-        """That the rows are what a directory of this state holds; 0 where they may not be."""
+    def keep(self, number: int, state: DirectoryState) -> None:
+        """That the rows are what a directory of this state holds; no mtime: they may not be."""
         self._connection.execute(
             "UPDATE directories SET mtime_ns = ?1, named_ns = ?1, changed_ns = ?2, inode = ?3"
             " WHERE id = ?4",
-            (mtime_ns, changed_ns, signed(inode), number),
+            (*state, number),
         )
 
     def keep_names(self, names: Mapping[str, Names]) -> None:
@@ -81,10 +71,7 @@ class DirectoryTable:
         """
         self._connection.executemany(
             _KEEP,
-            [
-                (each.mtime_ns, each.changed_ns, signed(each.inode), os.fsencode(path), each.rows)
-                for path, each in names.items()
-            ],
+            [(*each.state, os.fsencode(path), each.rows) for path, each in names.items()],
         )
 
     def forget(self, paths: Iterable[str]) -> None:
@@ -101,13 +88,13 @@ class DirectoryTable:
             [(number,) for number in numbers],
         )
 
-    def has_names(self, path: str, mtime_ns: int, changed_ns: int, inode: int) -> bool:
+    def has_names(self, path: str, state: DirectoryState) -> bool:
         """True where every row of the directory has its file while it is in that state."""
         row = self._connection.execute(
             "SELECT named_ns, changed_ns, inode FROM directories WHERE path = ?",
             (os.fsencode(path),),
         ).fetchone()
-        return mtime_ns != 0 and row == (mtime_ns, changed_ns, signed(inode))
+        return state.mtime_ns != 0 and row == state
 
     def count_in(self, path: str) -> int:
         """Number of rows of a directory."""

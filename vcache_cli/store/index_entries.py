@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Final
 
+    from vcache_cli.store.directory_state import DirectoryState
     from vcache_cli.store.rows import FileFacts
     from vcache_cli.store.scan import DirectoryScan
     from vcache_cli.store.scan_names import Naming
@@ -100,14 +101,14 @@ class EntryTable:
         self._connection.executemany("DELETE FROM sources WHERE key = ?", packed)
 
     def put_directory(
-        self, scanned: DirectoryScan, rows: Sequence[EntryRow], mtime_ns: int
+        self, scanned: DirectoryScan, rows: Sequence[EntryRow], state: DirectoryState
     ) -> None:
         """What a directory holds now.
 
         Args:
             scanned: all its files.
             rows: those of its entries that are new or changed.
-            mtime_ns: to compare with next time; 0 where it may change again unnoticed.
+            state: to compare with next time; without mtime where it may change again unnoticed.
         """
         number = self._id("directories", (os.fsencode(scanned.path),), ("path",))
         here = {pack_key(facts.key) for facts in scanned.entries if facts.key is not None}
@@ -115,7 +116,7 @@ class EntryTable:
         self.remove(unpack_key(key) for (key,) in known.fetchall() if key not in here)
         self.put(rows)
         self._put_foreign(number, scanned.foreign)
-        self.directories.keep(number, mtime_ns, scanned.changed_ns, scanned.inode)
+        self.directories.keep(number, state)
 
     def _put_foreign(self, number: int, files: Iterable[FileFacts]) -> None:
         self._connection.execute("DELETE FROM foreign_files WHERE directory = ?", (number,))

@@ -7,9 +7,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vcache_cli.store.index_values import pack_key, signed
+from vcache_cli.store.directory_state import DirectoryState
+from vcache_cli.store.index_values import pack_key
 from vcache_cli.store.memos import SETTLE_NS
-from vcache_cli.store.rows import ctime_ns_of, mtime_ns_of, read_row
+from vcache_cli.store.rows import read_row
 from vcache_cli.store.scan import scan_directory
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def refresh(
             continue
         rows = _changed_rows(root, table, scanned)
         unseen = _unseen(scanned)
-        settled = not (scanned.error or unseen) and scanned.mtime_ns < begun_ns - SETTLE_NS
-        batch.add(scanned, rows, scanned.mtime_ns if settled else 0)
+        settled = not (scanned.error or unseen) and scanned.state.mtime_ns < begun_ns - SETTLE_NS
+        batch.add(scanned, rows, scanned.state if settled else scanned.state._replace(mtime_ns=0))
         done = Refresh(
             done.directories_read + 1, done.headers_read + len(rows), done.unseen + unseen
         )
@@ -91,18 +92,18 @@ class _Batch:
         self.rows = 0
         self.directories = 0
         self._table = table
-        self._parts: list[tuple[DirectoryScan, list[EntryRow], int]] = []
+        self._parts: list[tuple[DirectoryScan, list[EntryRow], DirectoryState]] = []
 
-    def add(self, scanned: DirectoryScan, rows: list[EntryRow], mtime_ns: int) -> None:
+    def add(self, scanned: DirectoryScan, rows: list[EntryRow], state: DirectoryState) -> None:
         """One directory more."""
-        self._parts.append((scanned, rows, mtime_ns))
+        self._parts.append((scanned, rows, state))
         self.rows += len(rows)
         self.directories += 1
 
     def write(self) -> None:
         """Put all of them into the open transaction."""
-        for scanned, rows, mtime_ns in self._parts:
-            self._table.put_directory(scanned, rows, mtime_ns)
+        for scanned, rows, state in self._parts:
+            self._table.put_directory(scanned, rows, state)
 
 
 def _changed(
@@ -126,14 +127,13 @@ def _changed(
 
 
 def _is_same(root: Path, path: str, known: Remembered | None) -> bool:
-    if known is None or not known.mtime_ns:
+    if known is None or not known.state.mtime_ns:
         return False
     try:
         status = os.lstat(os.path.join(root, path))
     except OSError:
         return False
-    found = (mtime_ns_of(status), ctime_ns_of(status), signed(status.st_ino))
-    return found == (known.mtime_ns, known.changed_ns, known.inode)
+    return DirectoryState.of(status) == known.state
 
 
 def _changed_rows(root: StoreRoot, table: EntryTable, scanned: DirectoryScan) -> list[EntryRow]:

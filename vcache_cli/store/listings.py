@@ -8,12 +8,12 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from itertools import compress
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from vcache_cli.protocols import ManyPaths
+from vcache_cli.store.directory_state import DirectoryState
 from vcache_cli.store.index_directories import Names
 from vcache_cli.store.memos import SETTLE_NS
-from vcache_cli.store.rows import ctime_ns_of, mtime_ns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +58,7 @@ class Uses(Protocol):
         """Number of a shard's entries."""
         ...
 
-    def has_names(self, shard: str, mtime_ns: int, changed_ns: int, inode: int) -> bool:
+    def has_names(self, shard: str, state: DirectoryState) -> bool:
         """True where the files of all of these lie in a shard of that state."""
         ...
 
@@ -71,19 +71,9 @@ class Uses(Protocol):
         ...
 
 
-class _State(NamedTuple):
-    """Of a shard: nothing was made or removed in it while it stays."""
-
-    mode: int
-    inode: int
-    mtime_ns: int
-    changed_ns: int
-    """Its ctime: what copies times sets an mtime back."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    state: _State
+    state: DirectoryState
     listed_ns: int
     keys: tuple[str, ...]
 
@@ -137,9 +127,9 @@ class Listings:
         now_ns = time.time_ns()
         state = self._state(shard)
         # One that changed just now may change again and keep its mtime.
-        if state is None or not stat.S_ISDIR(state.mode) or state.mtime_ns > now_ns - SETTLE_NS:
+        if state is None or state.mtime_ns > now_ns - SETTLE_NS:
             return
-        if self._uses.has_names(shard, *state[2:], state.inode):
+        if self._uses.has_names(shard, state):
             keys = self._uses.used_within(shard, *_lately(now_ns))
         else:
             keys = self._read(shard, state, now_ns)
@@ -147,14 +137,14 @@ class Listings:
             self._shards[shard] = _Shard(state, now_ns, tuple(keys))
             self.keys.update(keys)
 
-    def _read(self, shard: str, state: _State, now_ns: int) -> Sequence[str]:
+    def _read(self, shard: str, state: DirectoryState, now_ns: int) -> Sequence[str]:
         """Keys of entries that were used lately and whose files are in the shard."""
         try:
             folder = os.open(f"{self._base}/{shard}", _SHARD_FLAGS)
         except OSError:
             return ()
         try:
-            if _state_of(os.fstat(folder)) != state:
+            if DirectoryState.of(os.fstat(folder)) != state:
                 return ()
             with os.scandir(folder) as entries:
                 files = [each.name for each in entries if each.is_file(follow_symlinks=False)]
@@ -168,7 +158,7 @@ class Listings:
             there = [*map(places.__contains__, self._paths_of(lately))]
             rows = self._uses.count_in(shard)
             if all(there) and (rows == len(lately) or self._are_in(places, shard, now_ns)):
-                self._uses.keep_names(shard, Names(*state[2:], state.inode, rows))
+                self._uses.keep_names(shard, Names(state, rows))
         except ValueError:  # an index that is not of this store: each entry is looked at
             return ()
         return [*compress(lately, there)]
@@ -184,15 +174,13 @@ class Listings:
             return layout.paths_of(keys)
         return [layout.path_of(key) for key in keys]
 
-    def _state(self, shard: str) -> _State | None:
+    def _state(self, shard: str) -> DirectoryState | None:
+        """None where something else lies in its place, or nothing."""
         try:
-            return _state_of(os.lstat(f"{self._base}/{shard}"))
+            facts = os.lstat(f"{self._base}/{shard}")
         except OSError:
             return None
-
-
-def _state_of(facts: os.stat_result) -> _State:
-    return _State(facts.st_mode, facts.st_ino, mtime_ns_of(facts), ctime_ns_of(facts))
+        return DirectoryState.of(facts) if stat.S_ISDIR(facts.st_mode) else None
 
 
 def _lately(now_ns: int) -> tuple[int, int]:

@@ -24,11 +24,11 @@ __all__ = [
     "EntryRow",
     "FileFacts",
     "TensorShape",
-    "ctime_ns_of",
     "damaged_row",
     "mtime_ns_of",
     "read_row",
     "row_of",
+    "within_64_bits",
 ]
 
 BLOCK_BYTES: Final = 512
@@ -41,14 +41,14 @@ _MAX_NS: Final = 2**63 - 1
 """What SQLite can hold: the year 2262. A broken clock or an archive may say more."""
 
 
+def within_64_bits(time_ns: int) -> int:
+    """A time, as far from 1970 as the index can hold it."""
+    return max(-_MAX_NS, min(time_ns, _MAX_NS))
+
+
 def mtime_ns_of(stat: os.stat_result) -> int:
-    """The mtime, as far from 1970 as the index can hold it."""
-    return max(-_MAX_NS, min(stat.st_mtime_ns, _MAX_NS))
-
-
-def ctime_ns_of(stat: os.stat_result) -> int:
-    """The ctime, likewise."""
-    return max(-_MAX_NS, min(stat.st_ctime_ns, _MAX_NS))
+    """The mtime, as the index holds it."""
+    return within_64_bits(stat.st_mtime_ns)
 
 
 class FileFacts(NamedTuple):

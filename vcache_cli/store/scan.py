@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from vcache_cli.store.directory_state import UNSEEN, DirectoryState
 from vcache_cli.store.owners import is_planted, owners_of
-from vcache_cli.store.rows import VANISHED, FileFacts, ctime_ns_of, mtime_ns_of
+from vcache_cli.store.rows import VANISHED, FileFacts
 from vcache_cli.store.scan_names import NoEntries, entry_key
 
 if TYPE_CHECKING:
@@ -47,11 +48,8 @@ class DirectoryScan:
 
     path: str
     """Below the root; ``""`` is the root itself."""
-    mtime_ns: int = 0
-    """Before it was listed; 0 where it could not be examined."""
-    inode: int = 0
-    changed_ns: int = 0
-    """Its ctime then, which no tool that copies times can set back."""
+    state: DirectoryState = UNSEEN
+    """Before it was listed."""
     entries: tuple[FileFacts, ...] = ()
     """Regular files that lie where the layout puts an entry."""
     foreign: tuple[FileFacts, ...] = ()
@@ -123,7 +121,7 @@ def scan_directory(root: Path, path: str, naming: Naming) -> DirectoryScan:
         return DirectoryScan(path, error=_reason(error), is_gone=gone)
     if not path:
         names = [(name, found) for name, found in names if not _is_own(root, name)]
-    here = DirectoryScan(path, mtime_ns_of(before), before.st_ino, ctime_ns_of(before))
+    here = DirectoryScan(path, DirectoryState.of(before))
     if naming.shards is None:
         return _among_strangers(here, FileFacts.of(path, before), sorted(names), naming, root)
     there = _There()
