@@ -183,5 +183,6 @@ def test_what_decides_the_last_bits_is_named() -> None:
     assert OPS.versions.keys() == {"blas", "numpy"}
     assert OPS.versions["numpy"] == np.__version__
     assert all(OPS.versions.values())
+    assert all(OPS.device.values())
     assert (OPS.device["backend"], OPS.device["dtype"]) == ("numpy", "F32")
     assert OPS.concurrency >= 1

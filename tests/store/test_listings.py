@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import until
 from tests.store.care import make_store
 from vcache_cli.store.directory_state import DirectoryState
 from vcache_cli.store.index_directories import Names
@@ -86,11 +85,16 @@ def test_entries_of_a_shard_that_was_read_need_no_look_of_their_own(root: StoreR
     assert not touched
 
 
-def test_what_is_removed_after_its_shard_was_read_is_missed_soon(root: StoreRoot) -> None:
-    use, _, _ = counting(root, dict.fromkeys(KEYS, time.time_ns()))
+def test_what_is_removed_after_its_shard_was_read_is_missed_after_50_ms(
+    root: StoreRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = time.time_ns()
+    monkeypatch.setattr("vcache_cli.store.listings.time.time_ns", lambda: begun)
+    use, _, _ = counting(root, dict.fromkeys(KEYS, begun))
     use.are_there(KEYS)
     (root.path / root.layout.path_of(KEYS[3])).unlink()
-    until(lambda: use.are_there(KEYS) == [key != KEYS[3] for key in KEYS])
+    monkeypatch.setattr("vcache_cli.store.listings.time.time_ns", lambda: begun + 50 * 10**6)
+    assert use.are_there(KEYS) == [key != KEYS[3] for key in KEYS]
 
 
 @pytest.mark.parametrize("age_seconds", [0, 7200], ids=["used lately", "not used lately"])
