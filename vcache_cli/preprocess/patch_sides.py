@@ -4,36 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 from vcache_cli.levels import LevelTable
-from vcache_cli.preprocess.lookup import value_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from vcache_cli.preprocess.tabled import Tabled
 
 __all__ = ["PatchSides"]
 
 
 @dataclass(frozen=True)  # no slots: the table is cached
-class PatchSides:
+class PatchSides(Tabled):
     """Resolved settings of patches (N, 3 * T * P * P), merged cell by cell."""
 
-    settings: Mapping[str, Any]
-    """Resolved by the family."""
-
     @cached_property
-    def _table(self) -> LevelTable:
+    def _level_table(self) -> LevelTable:
         stride = self._temporal * self._patch**2
-        return LevelTable(value_table(self.settings), channel_axis=1, channel_stride=stride)
-
-    def check(self) -> None:
-        """See that every level has a value.
-
-        Raises:
-            ModelError: one would become infinity or NaN.
-        """
-        _ = self._table
+        return LevelTable(self._table, channel_axis=1, channel_stride=stride)
 
     @property
     def _patch(self) -> int:

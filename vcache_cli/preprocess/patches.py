@@ -47,7 +47,7 @@ class PatchPreprocessor(PatchSides):
         values = np.empty((count, channels, self._temporal, area), np.float32)
         for top in range(0, count, _BLOCK_PATCHES):
             block = slice(top, top + _BLOCK_PATCHES)
-            for channel, table in enumerate(self._table.values):
+            for channel, table in enumerate(self._table):
                 # `clip` needs no look at each level; none is outside the table.
                 taken = np.take(table, levels[block, channel], mode="clip")
                 values[block, channel] = taken[:, np.newaxis]
@@ -62,7 +62,7 @@ class PatchPreprocessor(PatchSides):
         levels, grid = self._cut(frames)
         repeated = np.repeat(levels[:, :, np.newaxis], self._temporal, axis=2)
         flat = repeated.reshape(len(levels), -1)
-        return self._pixels(flat, grid, {"pixel_values": self._table})
+        return self._pixels(flat, grid, {"pixel_values": self._level_table})
 
     def processed(self, request: Sequence[Pixels]) -> dict[str, NDArray[Any]]:
         """Patches of all pictures (sum, D), and their grids (N, 3), as the server's processor."""

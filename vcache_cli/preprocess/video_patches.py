@@ -84,7 +84,7 @@ class PatchClipPreprocessor(PatchSides):
         width = 3 * self._temporal * self._patch**2
         values = np.empty((times, rows * columns, width), np.float32)
         for at in range(times):
-            values[at] = self._table.expand(self._cut(frames.rgb, at))
+            values[at] = self._level_table.expand(self._cut(frames.rgb, at))
         return self._pixels(values.reshape(-1, width), grid)
 
     def compact(self, frames: Frames) -> Pixels:
@@ -95,7 +95,7 @@ class PatchClipPreprocessor(PatchSides):
         levels = np.empty((times, rows * columns, width), np.uint8)
         for at in range(times):
             levels[at] = self._cut(frames.rgb, at)
-        return self._pixels(levels.reshape(-1, width), grid, {_VALUES: self._table})
+        return self._pixels(levels.reshape(-1, width), grid, {_VALUES: self._level_table})
 
     def processed(self, request: Sequence[Pixels]) -> dict[str, NDArray[Any]]:
         """Patches of all clips (sum, D), and their grids (N, 3), as the server's processor."""
