@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vcache_cli.assemble.bucket_share import BucketShare
-from vcache_cli.assemble.lookup import NoMemo
+from vcache_cli.assemble.lookup import NOTHING_KNOWN, open_known
 from vcache_cli.assemble.passes import make_triage
 from vcache_cli.assemble.remote_stores import check_places
-from vcache_cli.assemble.stores import create_root, open_root
+from vcache_cli.assemble.stores import create_root
 from vcache_cli.assemble.targets import store_options
 from vcache_cli.config import memo_folder
 from vcache_cli.digest import digest_json
@@ -25,7 +25,6 @@ from vcache_cli.remote import Holdings, Record, open_remote
 from vcache_cli.remote.push import check_same
 from vcache_cli.store import vcache_dir
 from vcache_cli.store.archive_parts import Origin
-from vcache_cli.store.index import open_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from vcache_cli.items import WarmItem
     from vcache_cli.outcome import Outcome
     from vcache_cli.pipeline import Ledger
-    from vcache_cli.protocols import Layout, Memo
+    from vcache_cli.protocols import Layout
     from vcache_cli.remote import Catalogue, RemoteStore
     from vcache_cli.store import StoreRoot
 
@@ -45,7 +44,6 @@ __all__ = [
     "BucketStore",
     "SeenBucket",
     "known_in_bucket",
-    "look_at_bucket",
     "open_bucket_store",
     "refuse_limits",
 ]
@@ -114,12 +112,13 @@ def open_bucket_store(url: str, loaded: LoadedRecipe, options: WarmOptions) -> B
     """The store at `url`, to be filled; there need not be one yet.
 
     Raises:
-        UsageError: limits that a bucket does not have; see `look_at_bucket`.
-        ModelError, RefusedError, NotAStoreError, FormatTooNewError: see `look_at_bucket`.
+        UsageError: a URL that cannot be used, or limits that a bucket does not have.
+        ModelError: the extra `remote` is not installed.
+        RefusedError: a store of another kind is there, or one that cannot be trusted.
+        NotAStoreError, FormatTooNewError: the bucket is missing, or cannot be read.
         AccessError, StoreFullError: the bucket, or the folder of memos, cannot be used.
     """
-    refuse_limits(options)
-    seen = look_at_bucket(url, loaded)
+    seen = _look_at(url, loaded, options)
     common = dict(seen.origin.target_options)
     with _explained():
         state = create_root(seen.folder, target=options.target, options=common)
@@ -127,30 +126,23 @@ def open_bucket_store(url: str, loaded: LoadedRecipe, options: WarmOptions) -> B
 
 
 @contextmanager
-def known_in_bucket(url: str, loaded: LoadedRecipe) -> Iterator[Known]:
+def known_in_bucket(url: str, loaded: LoadedRecipe, options: WarmOptions) -> Iterator[Known]:
     """What the store at `url` holds, and what runs of this machine into it learnt.
 
     Raises:
         UsageError, ModelError, RefusedError, AccessError, NotAStoreError, FormatTooNewError: see
-            `look_at_bucket`.
+            `open_bucket_store`.
     """
-    seen = look_at_bucket(url, loaded)
+    seen = _look_at(url, loaded, options)
     with ExitStack() as held:
-        memo: Memo = NoMemo()
-        with suppress(NotAStoreError):
-            memo = held.enter_context(open_index(open_root(seen.folder)))
+        memo, _ = NOTHING_KNOWN
+        with suppress(NotAStoreError):  # no run into it was of this machine
+            memo, _ = held.enter_context(open_known(seen.folder))
         yield memo, seen.share.present(loaded)
 
 
-def look_at_bucket(url: str, loaded: LoadedRecipe) -> SeenBucket:
-    """The store at `url`, as it is now; there need not be one yet.
-
-    Raises:
-        UsageError: a URL that cannot be used.
-        ModelError: the extra `remote` is not installed.
-        RefusedError: a store of another kind is there, or one that cannot be trusted.
-        AccessError, NotAStoreError, FormatTooNewError: the bucket cannot be read, or is missing.
-    """
+def _look_at(url: str, loaded: LoadedRecipe, options: WarmOptions) -> SeenBucket:
+    refuse_limits(options)
     remote = open_remote(url)
     origin = Origin(loaded.target.name, store_options(loaded.target, loaded.recipe))
     if remote.place.scheme == "file" and vcache_dir(Path(remote.place.path)).is_dir():

@@ -26,7 +26,6 @@ from vcache_cli.store.index import Index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from vcache_cli.assemble.options import WarmOptions
     from vcache_cli.protocols import Source
@@ -196,7 +195,9 @@ def plan_warm(
     plan.load_seconds = load_seconds
     with ExitStack() as held:
         if is_url(str(store)):
-            known = held.enter_context(_known_in_bucket(str(store), loaded, options))
+            from vcache_cli.assemble.bucket_store import known_in_bucket
+
+            known = held.enter_context(known_in_bucket(str(store), loaded, options))
         else:
             known = _known(Path(store), loaded, held)
             plan.bytes_free = _free_bytes(Path(store))
@@ -237,15 +238,6 @@ def _known(store: Path, loaded: LoadedRecipe, held: ExitStack) -> Known:
     if meta.target_options:
         refuse_others(store, meta, store_options(loaded.target, loaded.recipe))
     return held.enter_context(open_known(store))
-
-
-def _known_in_bucket(
-    url: str, loaded: LoadedRecipe, options: WarmOptions
-) -> AbstractContextManager[Known]:
-    from vcache_cli.assemble.bucket_store import known_in_bucket, refuse_limits
-
-    refuse_limits(options)
-    return known_in_bucket(url, loaded)
 
 
 def _entry_bytes(loaded: LoadedRecipe) -> Callable[[Foreseen], int]:

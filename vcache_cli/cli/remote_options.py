@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vcache_cli.buckets import is_url, parse_place
+from vcache_cli.buckets import Place, is_url
 from vcache_cli.cli.options import option, parsed
 from vcache_cli.errors import UsageError
 
@@ -54,14 +54,14 @@ def url_of(argument: str | None, option: str | None) -> str | None:
     return found[0]
 
 
-def check_lasting(url: str) -> None:
+def check_lasting(place: Place) -> None:
     """Refuse what is gone when the command ends: entries would be written into nothing.
 
     Raises:
-        UsageError: a filesystem in memory, or no URL of a bucket.
+        UsageError: a filesystem in memory.
     """
-    if parse_place(url).scheme == "memory":
+    if place.scheme == "memory":
         raise UsageError(
-            f"`{url}` lies in the memory of this process, and ends with it",
+            f"`{place.url}` lies in the memory of this process, and ends with it",
             hint="name a bucket (s3://, gs://, az://), or a folder by file:///PATH",
         )

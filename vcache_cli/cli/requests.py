@@ -63,7 +63,7 @@ def bucket_request(given: Mapping[str, Any]) -> Request | None:
     from vcache_cli.assemble.bucket_store import refuse_limits
 
     place = parse_place(url)
-    check_lasting(url)
+    check_lasting(place)
     _refuse_own(place.url, given.get("sources") or ())
     wanted = request({**given, "store": None})
     options = replace(

@@ -68,8 +68,8 @@ def push(
 
     settings = settings_for(store=store)
     most = jobs_of(jobs)
-    check_lasting(url)
     remote = open_remote(url)
+    check_lasting(remote.place)
     root = open_root(settings.store, target=target)
     wanted = chosen_keys(root, model=model, stage=stage, keys=key, filters=filters, corpus=corpus)
     chosen = _chosen(root, wanted, run)
