@@ -219,13 +219,13 @@ def descendants(pid: int) -> set[int]:
 
 
 def wait_gone(pids: Iterable[int]) -> None:
-    """Return once none of them runs."""
+    """Return once none of them runs, and none of their threads holds a file of theirs."""
     until(lambda: not any(runs(pid) for pid in pids))
 
 
 def runs(pid: int) -> bool:
     told = ps("-o", "stat=", "-p", str(pid)).strip()
-    return bool(told) and told[0] != "Z"
+    return bool(told) and (told[0] != "Z" or "l" in told)  # the first thread may end first
 
 
 def ps(*words: str) -> str:
